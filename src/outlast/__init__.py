@@ -1,0 +1,63 @@
+"""Jobs that outlast the machines they run on. The public names, each imported when first used."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from outlast.errors import (
+        CheckpointCorrupt,
+        ExitingError,
+        Interrupted,
+        LoopMisused,
+        NoGoodCheckpoint,
+        OutlastError,
+        SaveFailed,
+        SettingsError,
+        StateMismatch,
+        StateUnsupported,
+        StoreUnreachable,
+    )
+    from outlast.job import Job
+    from outlast.notices import Notice
+    from outlast.schedule import Epochs, Keep, Steps
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Job": "job",
+    "Notice": "notices",
+    "Epochs": "schedule",
+    "Keep": "schedule",
+    "Steps": "schedule",
+}
+
+__all__ = [
+    "CheckpointCorrupt",
+    "Epochs",
+    "ExitingError",
+    "Interrupted",
+    "Job",
+    "Keep",
+    "LoopMisused",
+    "NoGoodCheckpoint",
+    "Notice",
+    "OutlastError",
+    "SaveFailed",
+    "SettingsError",
+    "StateMismatch",
+    "StateUnsupported",
+    "Steps",
+    "StoreUnreachable",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'outlast' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"outlast.{_HOMES.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

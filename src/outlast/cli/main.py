@@ -1,0 +1,34 @@
+"""The `outlast` command; each subcommand lives in a file of its own and is imported when called."""
+
+import importlib
+from typing import cast
+
+import click
+
+_COMMANDS = {
+    "checkpoints": "outlast.cli.checkpoints:checkpoints",
+    "init": "outlast.cli.init:init",
+    "platform": "outlast.cli.platform:platform",
+    "rehearse": "outlast.cli.rehearse:rehearse",
+    "run": "outlast.cli.run:run",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a subcommand when it is asked for, so that `outlast run` starts at once."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = _COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, name = entry.partition(":")
+        return cast(click.Command, getattr(importlib.import_module(module), name))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="outlast")
+def main() -> None:
+    """Jobs that outlast the machines they run on."""

@@ -1,0 +1,39 @@
+"""outlast's own lines: plain on a terminal, JSON with a severity where logs are collected."""
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["INFO", "NOTICE", "WARNING", "ERROR"]
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """Writes outlast's own lines to standard error; `as_json` where a platform collects logs."""
+
+    as_json: bool = False
+
+    def info(self, message: str) -> None:
+        self._write("INFO", message)
+
+    def notice(self, message: str) -> None:
+        self._write("NOTICE", message)
+
+    def warning(self, message: str) -> None:
+        self._write("WARNING", message)
+
+    def error(self, message: str) -> None:
+        self._write("ERROR", message)
+
+    def _write(self, severity: Severity, message: str) -> None:
+        if self.as_json:
+            line = json.dumps({"severity": severity, "message": f"outlast: {message}"})
+        else:
+            mark = {"WARNING": "warning: ", "ERROR": "error: "}.get(severity, "")
+            line = f"outlast: {mark}{message}"
+        try:
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
+        except (OSError, ValueError, AttributeError):
+            pass  # nobody reads standard error any more; the journal still has the event

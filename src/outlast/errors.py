@@ -1,0 +1,94 @@
+"""Every error that outlast raises, in one tree.
+
+    OutlastError
+    ├── LoopMisused                   the loop was used in a way that cannot be counted
+    ├── ObjectExists                  a create-only object was already there
+    ├── ObjectMissing                 a named object is not in the store
+    ├── CheckpointCorrupt             one checkpoint does not verify
+    └── ExitingError                  also a SystemExit: at the top it leaves with its code
+        ├── SettingsError        78   a setting that cannot work
+        ├── StateUnsupported     78   a value that cannot be restored faithfully
+        ├── StateMismatch        78   the checkpoint and the program disagree
+        ├── NoGoodCheckpoint     78   checkpoints exist and none verifies
+        ├── StoreUnreachable     75   the storage does not answer, or refuses
+        └── SaveFailed           75   the save that had to succeed did not
+
+    Interrupted (a SystemExit)        the stop, raised at a step border only
+
+78 asks for a human and 75 for a retry (``EX_CONFIG`` and ``EX_TEMPFAIL`` of sysexits.h).
+"""
+
+EXIT_RETRY = 75
+EXIT_HUMAN = 78
+
+
+class OutlastError(Exception):
+    """What all errors of outlast have in common."""
+
+
+class LoopMisused(OutlastError):
+    """The loop was used in a way that cannot be counted, say two loops on one Job."""
+
+
+class ObjectExists(OutlastError):
+    """A create-only object was already there: somebody else was first."""
+
+
+class ObjectMissing(OutlastError):
+    """A named object is not in the store."""
+
+
+class CheckpointCorrupt(OutlastError):
+    """One checkpoint does not verify; the text names the file and what is wrong with it."""
+
+
+class ExitingError(OutlastError, SystemExit):
+    """An error that leaves the process with its own exit code when nobody catches it."""
+
+    exit_code: int = EXIT_HUMAN
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.code = self.exit_code
+
+
+class SettingsError(ExitingError):
+    """A setting that cannot work; the text names the setting, its value and what would do."""
+
+
+class StateUnsupported(ExitingError):
+    """A value of the state cannot be restored faithfully; the text names its key path."""
+
+
+class StateMismatch(ExitingError):
+    """The checkpoint and the program disagree about the state; the text names the key path."""
+
+
+class NoGoodCheckpoint(ExitingError):
+    """Checkpoints exist and none verifies: starting from zero would throw work away."""
+
+
+class StoreUnreachable(ExitingError):
+    """The storage does not answer, or refuses; a retry may help."""
+
+    exit_code = EXIT_RETRY
+
+
+class SaveFailed(ExitingError):
+    """The save that had to succeed did not; the last good checkpoint is untouched."""
+
+    exit_code = EXIT_RETRY
+
+
+class Interrupted(SystemExit):
+    """The stop: capacity is being taken away and work is left.
+
+    Raised at a step border only, never inside a step. ``code`` is the platform's interrupted code.
+    """
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(code)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.reason} (exit code {self.code})"

@@ -1,0 +1,230 @@
+"""The doors to the outside world: what the engine needs of a store, a platform, an array framework."""
+
+from collections.abc import Buffer, Hashable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+# --- stores ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """A name in a store, relative to its root with '/' between parts, and its size in bytes."""
+
+    name: str
+    bytes: int
+
+
+class OpenObject(Protocol):
+    """An object of a store, open for reading."""
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+        ...
+
+    def read_into(self, offset: int, target: memoryview) -> None:
+        """Fills `target` from `offset` on; raises CheckpointCorrupt when the object ends before."""
+        ...
+
+
+class Store(Protocol):
+    """A place that keeps named objects. Names are relative, with '/' between parts.
+
+    Every method raises StoreUnreachable when the storage does not answer or refuses (full, read-only, no
+    permission). Nothing here renames, and no object is ever changed, but for what `append` adds.
+    """
+
+    @property
+    def url(self) -> str:
+        """Where it is, in the user's words."""
+        ...
+
+    def create(self, name: str, data: bytes) -> None:
+        """Makes a small object, whole and durable, only if the name is free; raises ObjectExists if not."""
+        ...
+
+    def write(self, name: str, buffers: Iterable[Buffer]) -> int:
+        """Writes a large new object from parts; durable when it returns. Returns the bytes written.
+
+        A death on the way may leave a cut object under the name: it counts only once a record names it.
+        """
+        ...
+
+    def append(self, name: str, data: bytes) -> None:
+        """Adds lines to a journal, in one piece, without waiting for the disk."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """A small object; raises ObjectMissing."""
+        ...
+
+    def open(self, name: str) -> AbstractContextManager[OpenObject]:
+        """A large object, for ranged reads; raises ObjectMissing."""
+        ...
+
+    def list(self, prefix: str) -> list[StoredObject]:
+        """All objects below the folder `prefix` ('' for all), in name order; empty if there is none.
+
+        Unfinished objects of `create` are not among them; links that lead elsewhere are.
+        """
+        ...
+
+    def delete(self, name: str) -> None:
+        """Removes an object, durably; no error if it is gone already."""
+        ...
+
+
+# --- platforms ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformFacts:
+    """What a platform does to a job, each fact with its source in `sources`.
+
+    Seconds throughout. `grace_seconds` runs from the notice to SIGKILL. Retries are per task.
+    """
+
+    name: str
+    grace_seconds: float
+    interrupted_exit_code: int
+    default_retries: int
+    max_retries: int | None
+    mean_seconds_between_interruptions: float
+    notice_sources: tuple[str, ...]
+    logs: Literal["json", "plain"]
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this process is on its platform. `execution` is None where a platform has no such thing."""
+
+    job: str | None = None
+    execution: str | None = None
+    task: int = 0
+    tasks: int = 1
+    attempt: int | None = None
+
+
+class Platform(Protocol):
+    """A place where jobs run. `env` is the process environment."""
+
+    @property
+    def facts(self) -> PlatformFacts: ...
+
+    def detect(self, env: Mapping[str, str]) -> bool:
+        """Whether this process runs there."""
+        ...
+
+    def identity(self, env: Mapping[str, str]) -> Identity:
+        """Who this process is; raises SettingsError when a variable of the platform makes no sense."""
+        ...
+
+    def environment(self, identity: Identity) -> dict[str, str]:
+        """The variables that the platform would set for such a process (the inverse of `identity`)."""
+        ...
+
+
+# --- array frameworks -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """What an array is, apart from its bytes: enough to make it again.
+
+    `dtype` is the framework's own word ("float32", "bfloat16", "<M8[ns]"); `extra` holds JSON values for what
+    else matters (device, requires_grad, "scalar": true).
+    """
+
+    framework: str
+    dtype: str
+    shape: tuple[int, ...]
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Unsupported(Exception):
+    """A framework cannot restore this value faithfully; the text says why. The engine adds the key path."""
+
+
+class Framework(Protocol):
+    """How one array framework's values become bytes and come back. Loaded once its package is imported.
+
+    All bytes are in C order, little-endian unless the dtype says otherwise.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def owns(self, value: object) -> bool:
+        """Whether this is an array, tensor or array scalar of the framework."""
+        ...
+
+    def spec(self, value: Any) -> ArraySpec:
+        """Raises Unsupported for what cannot be restored (object arrays, sparse, quantized, meta)."""
+        ...
+
+    def buffer(self, value: Any) -> Buffer:
+        """Its bytes, without a copy where the memory allows; valid until the value changes."""
+        ...
+
+    def is_finite(self, value: Any) -> bool:
+        """False when any element is NaN or infinite; True for what has no such elements."""
+        ...
+
+    def writable(self, value: Any) -> bool:
+        """Whether it can be filled in place."""
+        ...
+
+    def fill(self, target: Any, data: memoryview) -> None:
+        """Overwrites a writable value of the same spec with bytes, in place."""
+        ...
+
+    def make(self, spec: ArraySpec, data: memoryview, template: Any | None) -> Any:
+        """A new, writable value; `template` is what stands in the program now, or None.
+
+        Raises Unsupported when the spec cannot be met here exactly (never casts).
+        """
+        ...
+
+    def alias_key(self, value: Any) -> Hashable:
+        """Equal for two values exactly when they are the same memory seen the same way."""
+        ...
+
+    def owns_generator(self, value: object) -> bool:
+        """Whether this is a random generator of the framework."""
+        ...
+
+    def generator_state(self, generator: Any) -> object:
+        """Its state as a tree of plain values and arrays."""
+        ...
+
+    def set_generator_state(self, generator: Any, state: Any) -> None: ...
+
+    def random_state(self) -> object:
+        """The framework's global random state as a tree of plain values and arrays; None if it has none."""
+        ...
+
+    def set_random_state(self, state: Any) -> None: ...
+
+    def owns_tree(self, value: object) -> bool:
+        """Whether this is a container only the framework can take apart (a registered JAX pytree node)."""
+        ...
+
+    def tree_leaves(self, value: Any) -> list[tuple[str, Any]]:
+        """(name, leaf) pairs of such a container, in a fixed order."""
+        ...
+
+    def tree_rebuild(self, template: Any, leaves: list[Any]) -> Any:
+        """A container of the template's structure with these leaves."""
+        ...
+
+    def loader_generators(self, loader: Any) -> list[Any]:
+        """Generators that a data loader of the framework draws its order from."""
+        ...
+
+    def skip_batches(self, loader: Any, iterator: Any, count: int) -> int:
+        """Advances a fresh iterator of `loader` past `count` batches without loading them, where that leaves it
+        exactly as if they had been drawn. Returns how many were skipped (0: the engine draws and drops them)."""
+        ...

@@ -1,0 +1,68 @@
+"""Names and URL schemes to adapters, imported only when asked for."""
+
+import importlib
+import sys
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, cast
+
+from outlast.errors import SettingsError
+from outlast.ports import Framework, Platform, Store
+
+# In the order of detection; "local" matches always.
+PLATFORMS = {
+    "cloud-run": "outlast.platforms.cloud_run:CloudRunPlatform",
+    "local": "outlast.platforms.local:LocalPlatform",
+}
+STORES = {
+    "file": "outlast.stores.directory:DirectoryStore",
+}
+# By the module whose presence in the program means that the framework is in use. The order matters: the
+# first that owns a value takes it.
+FRAMEWORKS = {
+    "torch": "outlast.frameworks.torch:TorchFramework",
+    "jax": "outlast.frameworks.jax:JaxFramework",
+    "numpy": "outlast.frameworks.numpy:NumpyFramework",
+}
+
+
+@cache
+def _load(entry: str) -> Any:
+    module, _, name = entry.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def platform_named(name: str) -> Platform:
+    """The platform of that name; raises SettingsError for an unknown one."""
+    if name not in PLATFORMS:
+        raise SettingsError(f"platform {name!r} is not known; there are {', '.join(PLATFORMS)}")
+    return cast(Platform, _load(PLATFORMS[name])())
+
+
+def detect_platform(env: Mapping[str, str]) -> Platform:
+    """OUTLAST_PLATFORM if set, else the first platform that recognises the environment."""
+    named = env.get("OUTLAST_PLATFORM")
+    if named:
+        return platform_named(named)
+    return next(found for name in PLATFORMS if (found := platform_named(name)).detect(env))
+
+
+def open_store(url: str) -> Store:
+    """The store at a URL or folder; raises SettingsError for a scheme that is not supported."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        scheme, rest = "file", url
+    if scheme not in STORES:
+        raise SettingsError(f"url={url!r}: no store for {scheme}://; a folder or file:// works")
+    return cast(Store, _load(STORES[scheme])(rest))
+
+
+def frameworks_in_use() -> list[Framework]:
+    """The array frameworks that the program has imported; imports none itself."""
+    return [framework_named(name) for name in FRAMEWORKS if name in sys.modules]
+
+
+@cache
+def framework_named(name: str) -> Framework:
+    """The adapter for a framework the program has imported."""
+    return cast(Framework, _load(FRAMEWORKS[name])())

@@ -1,0 +1,1 @@
+"""A platform's real interruptions on this machine: scenario, runner, verdict."""
