@@ -1,9 +1,11 @@
 """The doors to the outside world: what the engine needs of a store, a platform, an array framework."""
 
-from collections.abc import Buffer, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
+
+Bytes = bytes | bytearray | memoryview
 
 # --- stores ---------------------------------------------------------------------------------------
 
@@ -45,7 +47,7 @@ class Store(Protocol):
         """Makes a small object, whole and durable, only if the name is free; raises ObjectExists if not."""
         ...
 
-    def write(self, name: str, buffers: Iterable[Buffer]) -> int:
+    def write(self, name: str, buffers: Iterable[Bytes]) -> int:
         """Writes a large new object from parts; durable when it returns. Returns the bytes written.
 
         A death on the way may leave a cut object under the name: it counts only once a record names it.
@@ -165,7 +167,7 @@ class Framework(Protocol):
         """Raises Unsupported for what cannot be restored (object arrays, sparse, quantized, meta)."""
         ...
 
-    def buffer(self, value: Any) -> Buffer:
+    def buffer(self, value: Any) -> memoryview:
         """Its bytes, without a copy where the memory allows; valid until the value changes."""
         ...
 

@@ -1,0 +1,5 @@
+"""The loop users write."""
+
+
+class Job:
+    """Stub until the engine lands."""

@@ -1,0 +1,1 @@
+"""Every warning of the end, merged into one with a deadline."""
