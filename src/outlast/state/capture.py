@@ -218,7 +218,7 @@ class Capture:
         key = framework.alias_key(value) if not spec.extra.get("scalar") else object()
 
         def build(path: str, value: Any) -> Node:
-            return {"$": "array", "leaf": self.leaf(path, framework.buffer(value), spec), "extra": dict(spec.extra)}
+            return {"$": "array", "leaf": self.leaf(path, framework.buffer(value), spec)}
 
         return self._once(path, (framework.name, key), value, build)
 

@@ -221,8 +221,7 @@ class Restorer:
         return make
 
     def _array(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
-        found = self._specs[node["leaf"]]
-        spec = ArraySpec(found.framework, found.dtype, found.shape, node["extra"])
+        spec = self._specs[node["leaf"]]
         framework = self._framework(path, spec.framework)
         if self._expect(path, Standing.array(spec)):
             return lambda: _filled(framework, template, self._read(node["leaf"]))
@@ -302,7 +301,7 @@ class Restorer:
         kind = self._class(path, node, lambda kind: issubclass(kind, tuple))
         if list(getattr(kind, "_fields", ())) != node["names"]:
             raise StateMismatch(f"{path}: the fields of {node['class']} are others than in the checkpoint")
-        standing: Sequence[Any] = template if type(template) is kind else ()
+        standing: Any = template if type(template) is kind else ()
         makes = [
             self._plan(f"{path}.{name}", item, standing[index] if standing else ABSENT)
             for index, (name, item) in enumerate(zip(node["names"], node["v"], strict=True))
@@ -344,8 +343,8 @@ class Restorer:
         kind = self._ground.classes.get(node["class"])
         if kind is None or not fits(kind):
             raise StateMismatch(
-                f"{path} is a {node['class']} in the checkpoint, and no such value of that class stands in the program's "
-                "state; outlast imports nothing on a checkpoint's word: pass classes=(...) to Job"
+                f"{path} is a {node['class']} in the checkpoint, and no such value stands in the program's state; "
+                "outlast imports nothing on a checkpoint's word: pass classes=(...) to Job"
             )
         return kind
 
