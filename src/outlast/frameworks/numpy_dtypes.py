@@ -43,7 +43,7 @@ def load_dtype(word: str, described: object = None) -> DType:
         dtype = _decode(described)
         if _encode(dtype) != described:
             raise Unsupported(f"dtype {word!r} means {dtype} here")
-    except (TypeError, ValueError, KeyError) as why:
+    except (TypeError, ValueError, OverflowError) as why:
         raise Unsupported(f"dtype {word!r} is not known here: {why}") from why
     return dtype
 
@@ -89,11 +89,13 @@ def _word(dtype: DType) -> str:
         return dtype.name
     if dtype.type.__module__ != "numpy":
         raise Unsupported(f"dtype {dtype} comes from {dtype.type.__module__}, of which nothing is known")
-    if dtype.kind not in "biufc" or dtype.str.startswith(">"):
-        return dtype.str
     if dtype.char in "gG":
+        if not dtype.isnative:
+            raise Unsupported(f"dtype {dtype} is a long double in the byte order of another machine")
         # "<f16" is 80 bits on x86 and 128 on ARM: the digits of its fraction tell them apart.
         return f"{dtype.type.__name__}[{np.finfo(dtype).nmant}]"
+    if dtype.kind not in "biufc" or dtype.str.startswith(">"):
+        return dtype.str
     # long long and int64 are two types of the same bits; a scalar of the one is not a scalar of the other.
     return dtype.name if np.dtype(dtype.name).char == dtype.char else dtype.type.__name__
 
