@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from outlast.frameworks.numpy_dtypes import load_dtype
-from outlast.frameworks.numpy_memory import Array, bytes_of, make_array
+from outlast.frameworks.numpy_memory import bytes_of, make_array
 from outlast.ports import ArraySpec, Unsupported
 
 Facts = Mapping[str, Any]

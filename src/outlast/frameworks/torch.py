@@ -1,5 +1,6 @@
 """Torch tensors, parameters and random generators as bytes and plain values, and back."""
 
+import math
 from collections.abc import Hashable
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ class TorchFramework:
             extra["parameter"] = True
         if value.requires_grad:
             extra["requires_grad"] = True
-        if not value.is_contiguous() and is_dense(value):
+        if not value.is_contiguous() and is_dense(value.shape, value.stride()):
             extra["stride"] = list(value.stride())
         return ArraySpec(self.name, word, tuple(value.shape), extra)
 
@@ -56,14 +57,8 @@ class TorchFramework:
 
     def make(self, spec: ArraySpec, data: memoryview, template: object) -> Tensor:
         """On the template's device if there is one, else on the saved one; Unsupported where that is missing."""
-        dtype = DTYPES.get(spec.dtype)
-        if dtype is None:
-            raise Unsupported(f"dtype {spec.dtype!r} is not known to torch {torch.__version__}")
         device = template.device if isinstance(template, Tensor) else _device(spec.extra["device"])
-        if "stride" in spec.extra:
-            made = torch.empty_strided(spec.shape, spec.extra["stride"], dtype=dtype, device=device)
-        else:
-            made = torch.empty(spec.shape, dtype=dtype, device=device)
+        made = _make_empty(spec, data.nbytes, device)
         fill_tensor(made, data)
         requires_grad = bool(spec.extra.get("requires_grad"))
         if spec.extra.get("parameter"):
@@ -136,6 +131,20 @@ def _refuse_kind(value: Tensor) -> None:
         raise Unsupported(f"{type(value).__qualname__} is a subclass that may hold more than its tensor")
     if value.layout is not torch.strided:
         raise Unsupported(f"its layout is {value.layout}; only dense (strided) tensors can be restored")
+
+
+def _make_empty(spec: ArraySpec, nbytes: int, device: torch.device) -> Tensor:
+    dtype = DTYPES.get(spec.dtype)
+    if dtype is None:
+        raise Unsupported(f"dtype {spec.dtype!r} is not known to torch {torch.__version__}")
+    if nbytes != math.prod(spec.shape) * dtype.itemsize:
+        raise Unsupported(f"{nbytes} bytes do not make a tensor of shape {spec.shape} and dtype {spec.dtype}")
+    strides = spec.extra.get("stride")
+    if strides is None:
+        return torch.empty(spec.shape, dtype=dtype, device=device)
+    if not is_dense(spec.shape, strides):
+        raise Unsupported(f"strides {strides} do not fit shape {spec.shape}")
+    return torch.empty_strided(spec.shape, strides, dtype=dtype, device=device)
 
 
 def _device(word: str) -> torch.device:

@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 import torch
@@ -26,11 +27,10 @@ def is_own_memory(tensor: torch.Tensor) -> bool:
     return not overlaps(tensor.shape, tensor.stride(), step=1)
 
 
-def is_dense(tensor: torch.Tensor) -> bool:
+def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether the elements fill one block of memory, each once, in whatever order of dimensions."""
     expected = 1
-    strides = zip(tensor.stride(), tensor.shape, strict=True)
-    for stride, size in sorted((stride, size) for stride, size in strides if size != 1):
+    for stride, size in sorted((stride, size) for stride, size in zip(strides, shape, strict=True) if size != 1):
         if stride != expected:
             return False
         expected *= size
