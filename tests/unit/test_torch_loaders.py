@@ -123,6 +123,7 @@ def run_uninterrupted(make: Make, stop: int) -> tuple[object, ...]:
     return start, middle, rest, (global_state(), generator_states(loader))
 
 
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX's, where another test has loaded it
 @pytest.mark.parametrize("stop", [0, 1, 3])
 @pytest.mark.parametrize("label", ALL)
 def test_a_resumed_loader_yields_what_the_uninterrupted_one_would_have(label: str, stop: int) -> None:
