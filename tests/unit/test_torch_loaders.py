@@ -34,11 +34,11 @@ class Stream(data.IterableDataset):
 
 
 class Restless(data.Sampler):
-    """Draws from global random state at each batch, after loading has drawn from it."""
+    """Draws two batches at a time from global random state, the later ones after loading has drawn from it."""
 
     def __iter__(self) -> Iterator[list[int]]:
-        for _ in range(SIZE // 4):
-            yield [random.randrange(SIZE) for _ in range(4)]
+        for _ in range(3):
+            yield from [[random.randrange(SIZE) for _ in range(4)] for _ in range(2)]
 
 
 Make = Callable[[], data.DataLoader]
