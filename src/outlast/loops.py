@@ -54,7 +54,7 @@ class StepLoop(Loop[int]):
 
     def _start(self) -> None:
         self._session.begin(self._total)
-        self._session.set_random(self._session.random)
+        self._session.resume_random()
         self._started = True
         self._session.already_finished(self._total)
 
@@ -90,14 +90,15 @@ class EpochLoop(Loop[int]):
         session, progress = self._session, self._session.progress
         session.begin(self._total)
         self._started = True
-        if session.already_finished(self._total):
-            session.set_random(session.random)
-        elif progress.batch:
-            # The code at the top of the epoch runs again, and must draw what it drew.
-            session.set_random(progress.at_epoch)
-            self.resuming = session.random
+        if session.already_finished(self._total) or progress.at_epoch is None:
+            session.resume_random()
+            return
+        # The code at the top of the epoch runs again, and must draw what it drew.
+        session.set_random(progress.at_epoch)
+        if progress.at_iter is None:
+            session.held_random = None  # saved in that code: from here on all is drawn anew
         else:
-            session.set_random(session.random)
+            self.resuming = session.random
 
     def _complete_epoch(self) -> None:
         session, progress = self._session, self._session.progress
@@ -105,10 +106,10 @@ class EpochLoop(Loop[int]):
             session.complete_step()
         if session.finished:
             return
-        progress.epoch, progress.batch = progress.epoch + 1, 0
+        progress.epoch, progress.batch, progress.exhausted = progress.epoch + 1, 0, False
         progress.at_epoch = progress.at_iter = None
         progress.loader = progress.loader_state = None
-        self.resuming = None
+        self.resuming = session.held_random = None
 
 
 class BatchLoop(Loop[T]):
@@ -128,26 +129,41 @@ class BatchLoop(Loop[T]):
         if self._batches is None:
             self._batches = self._start()
         session.border()
-        batch = next(self._batches)
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            self._exhaust()
+            raise
         session.in_step = True
         return batch
+
+    def _exhaust(self) -> None:
+        """The code below the batches runs again at a resume, so a save in it goes with the random state before it."""
+        progress = self._session.progress
+        if not progress.exhausted:
+            progress.exhausted = True
+            self._session.held_random = self._session.read_random(self._loader)
 
     def _start(self) -> Iterator[T]:
         session, progress, loader = self._session, self._session.progress, self._loader
         resuming, self._epochs.resuming = self._epochs.resuming, None
-        knows_position = isinstance(loader, Stateful)
         if resuming is None:
-            progress.at_iter = None if knows_position else session.read_random(loader)
+            progress.at_iter = session.read_random(loader)
             self._note_loader()
             return iter(loader)
+        batches: Iterator[T]
         if isinstance(loader, Stateful):
             self._note_loader()
             if progress.loader is not None:
                 loader.load_state_dict(progress.loader_state)
-            batches = iter(loader)
+            # One that is at its end would begin the next pass.
+            batches = iter(()) if progress.exhausted else iter(loader)
         else:
             batches = self._replayed(progress.batch, progress.at_iter)
+            if progress.exhausted:
+                next(batches, None)  # samplers draw at their end too
         session.set_random(resuming, loader)
+        session.held_random = resuming if progress.exhausted else None
         return batches
 
     def _note_loader(self) -> None:

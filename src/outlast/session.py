@@ -58,6 +58,8 @@ class Session:
         self.resumed_from: int | None = None
         self.prior_finish: Finish | None = None
         self.random: RandomState | None = None
+        # What a save takes for the random state while code runs that a resume runs again; None: the state now.
+        self.held_random: RandomState | None = None
         self._owner = os.getpid()
         self._begun = False
         self._requested: bool | None = None
@@ -134,7 +136,7 @@ class Session:
             return
         resumed: Resumed = restores[-1]()
         self._checkpoint_parts = set(opened.tree["parts"])
-        self.progress, self.random = resumed.progress, resumed.random
+        self.progress, self.random, self.held_random = resumed.progress, resumed.random, resumed.random
         record = opened.record
         self._last_commit = CommitName(record.step, record.attempt, record.sequence)
         self._saved_mark = self.progress.mark
@@ -191,6 +193,11 @@ class Session:
                 f"the checkpoint holds the random state of {name}, which the program has not imported before its first "
                 "step: what it draws will differ; import it at the top of the program"
             )
+
+    def resume_random(self) -> None:
+        """Goes on with the random state of the checkpoint."""
+        self.set_random(self.random)
+        self.held_random = None
 
     def read_random(self, loader: object | None = None) -> RandomState:
         """The random state now."""
@@ -254,7 +261,7 @@ class Session:
         began = clock.monotonic_seconds()
         self.record(SaveStarted(step))
         try:
-            snapshot = self.state.snapshot(self.progress)
+            snapshot = self.state.snapshot(self.progress, self.held_random)
             self._last_commit = self.attempt.commit(snapshot, step, pinned=pinned, metrics=self._metrics)
         except Superseded as error:
             self._be_superseded(error)

@@ -20,7 +20,8 @@ class Progress:
     """Where the loop stands at a border. `completed` steps in all; `batch` of them in the current epoch.
 
     `at_epoch` and `at_iter` are the random states when the epoch was yielded and when its loader was asked for an
-    iterator; `loader` is one with state_dict that is not in the user's state, `loader_state` what it had saved.
+    iterator, None before; `exhausted`: the loader has said that it has no more. `loader` is one with state_dict that
+    is not in the user's state, `loader_state` what it had saved.
     """
 
     completed: int = 0
@@ -28,6 +29,7 @@ class Progress:
     batch: int = 0
     at_epoch: RandomState | None = None
     at_iter: RandomState | None = None
+    exhausted: bool = False
     loader: Stateful | None = None
     loader_state: Any = None
 
@@ -100,21 +102,26 @@ class UserState:
 
     # --- saving -------------------------------------------------------------------------------------
 
-    def snapshot(self, progress: Progress) -> Snapshot:
-        """The state now. Raises StateUnsupported naming the key path of what could not be restored."""
+    def snapshot(self, progress: Progress, held: RandomState | None = None) -> Snapshot:
+        """The state now, with the random state now unless one is `held`.
+
+        Raises StateUnsupported naming the key path of what could not be restored.
+        """
         frameworks = frameworks_in_use()
         capture = Capture(frameworks, ground=self._ground, classes=self._classes, require_finite=self._require_finite)
         parts = {name: capture.add(_path(name), value) for name, value in self.parts.items()}
-        now = self.randomness.read(frameworks, progress.loader)
+        random = held or self.randomness.read(frameworks, progress.loader)
+        loader = progress.loader_state if progress.loader is None else progress.loader.state_dict()
         loop = {
             "completed": progress.completed,
             "epoch": progress.epoch,
             "batch": progress.batch,
             "at_epoch": _random_node(capture, "@at_epoch", progress.at_epoch),
             "at_iter": _random_node(capture, "@at_iter", progress.at_iter),
-            "loader": progress.loader and capture.detached("@loader", progress.loader.state_dict()),
+            "exhausted": progress.exhausted,
+            "loader": capture.detached("@loader", loader),
         }
-        return capture.snapshot({"parts": parts, "loop": loop, "random": _random_node(capture, "@random", now)})
+        return capture.snapshot({"parts": parts, "loop": loop, "random": _random_node(capture, "@random", random)})
 
     # --- restoring ----------------------------------------------------------------------------------
 
@@ -135,6 +142,7 @@ class UserState:
             loop, random = opened.tree["loop"], restorer.plan("@random", opened.tree["random"])
             kept = {name: restorer.plan(f"@{name}", loop[name]) for name in ("at_epoch", "at_iter", "loader")}
             progress = Progress(int(loop["completed"]), int(loop["epoch"]), int(loop["batch"]))
+            progress.exhausted = bool(loop["exhausted"])
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
             raise CheckpointCorrupt(f"the tree of the state makes no sense: {error!r}") from error
 
