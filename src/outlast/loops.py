@@ -108,7 +108,6 @@ class EpochLoop(Loop[int]):
             return
         progress.epoch, progress.batch, progress.exhausted = progress.epoch + 1, 0, False
         progress.at_epoch = progress.at_iter = None
-        progress.loader = progress.loader_state = None
         self.resuming = session.held_random = None
 
 
@@ -147,15 +146,17 @@ class BatchLoop(Loop[T]):
     def _start(self) -> Iterator[T]:
         session, progress, loader = self._session, self._session.progress, self._loader
         resuming, self._epochs.resuming = self._epochs.resuming, None
+        first = progress.loader.loader is None
+        beside = isinstance(loader, Stateful) and not session.state.holds(loader)
+        progress.loader.meet(loader, beside=beside, frameworks=frameworks_in_use())
         if resuming is None:
+            if first and session.random is not None:
+                self._carry_over(session.random)
             progress.at_iter = session.read_random(loader)
-            self._note_loader()
             return iter(loader)
         batches: Iterator[T]
         if isinstance(loader, Stateful):
-            self._note_loader()
-            if progress.loader is not None:
-                loader.load_state_dict(progress.loader_state)
+            progress.loader.bring_back()
             # One that is at its end would begin the next pass.
             batches = iter(()) if progress.exhausted else iter(loader)
         else:
@@ -166,10 +167,15 @@ class BatchLoop(Loop[T]):
         session.held_random = resuming if progress.exhausted else None
         return batches
 
-    def _note_loader(self) -> None:
-        """A loader that knows its position and was left out of the state is saved beside it."""
-        loader, session = self._loader, self._session
-        session.progress.loader = loader if isinstance(loader, Stateful) and not session.state.holds(loader) else None
+    def _carry_over(self, saved: RandomState) -> None:
+        """A run resumed between two epochs goes on with what its loader carried over from the last one."""
+        session, memory = self._session, self._session.progress.loader
+        before = session.read_random()
+        if not memory.remade:
+            memory.bring_back()
+        session.set_random(before)
+        if memory.carried:
+            session.set_random(saved.of_loader, self._loader)
 
     def _replayed(self, count: int, at_iter: RandomState | None) -> Iterator[T]:
         """A fresh iterator in the same order, past the batches that were consumed."""

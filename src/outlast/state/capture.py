@@ -6,7 +6,7 @@ import enum
 import json
 import random
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -31,6 +31,17 @@ class Stateful(Protocol):
     def load_state_dict(self, state_dict: Any) -> Any:
         """Puts a state back."""
         ...
+
+
+def load(target: Stateful, state: Any) -> None:
+    """Gives an object its state back.
+
+    torchdata's loaders make their iterator, and draw random numbers, at the first call of state_dict after that; so
+    that call is made here, before random state is set, and not by the first save.
+    """
+    target.load_state_dict(state)
+    if isinstance(target, Iterable):
+        target.state_dict()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 from outlast.errors import CheckpointCorrupt, SettingsError, StateMismatch
 from outlast.ports import ArraySpec, Framework
 from outlast.registry import framework_named, frameworks_in_use
-from outlast.state.capture import Capture, Snapshot, Stateful
+from outlast.state.capture import Capture, Snapshot
+from outlast.state.loaders import LoaderMemory
 from outlast.state.randomness import Randomness, RandomState
 from outlast.state.restore import Restorer
 from outlast.state.scalars import Node
@@ -20,8 +21,7 @@ class Progress:
     """Where the loop stands at a border. `completed` steps in all; `batch` of them in the current epoch.
 
     `at_epoch` and `at_iter` are the random states when the epoch was yielded and when its loader was asked for an
-    iterator, None before; `exhausted`: the loader has said that it has no more. `loader` is one with state_dict that
-    is not in the user's state, `loader_state` what it had saved.
+    iterator, None before; `exhausted`: the loader has said that it has no more.
     """
 
     completed: int = 0
@@ -30,8 +30,7 @@ class Progress:
     at_epoch: RandomState | None = None
     at_iter: RandomState | None = None
     exhausted: bool = False
-    loader: Stateful | None = None
-    loader_state: Any = None
+    loader: LoaderMemory = field(default_factory=LoaderMemory)
 
     @property
     def mark(self) -> tuple[int, int, int]:
@@ -110,8 +109,7 @@ class UserState:
         frameworks = frameworks_in_use()
         capture = Capture(frameworks, ground=self._ground, classes=self._classes, require_finite=self._require_finite)
         parts = {name: capture.add(_path(name), value) for name, value in self.parts.items()}
-        random = held or self.randomness.read(frameworks, progress.loader)
-        loader = progress.loader_state if progress.loader is None else progress.loader.state_dict()
+        random = held or self.randomness.read(frameworks, progress.loader.loader)
         loop = {
             "completed": progress.completed,
             "epoch": progress.epoch,
@@ -119,7 +117,7 @@ class UserState:
             "at_epoch": _random_node(capture, "@at_epoch", progress.at_epoch),
             "at_iter": _random_node(capture, "@at_iter", progress.at_iter),
             "exhausted": progress.exhausted,
-            "loader": capture.detached("@loader", loader),
+            "loader": capture.detached("@loader", progress.loader.as_tree()),
         }
         return capture.snapshot({"parts": parts, "loop": loop, "random": _random_node(capture, "@random", random)})
 
@@ -150,7 +148,7 @@ class UserState:
             for name, make in makes.items():
                 self.parts[name] = make()
             progress.at_epoch, progress.at_iter = _random_state(kept["at_epoch"]()), _random_state(kept["at_iter"]())
-            progress.loader_state = kept["loader"]()
+            progress.loader = LoaderMemory.from_tree(kept["loader"]())
             state = _random_state(random())
             self._restorer = restorer
             self._saved = {name: node for name, node in saved.items() if name not in makes}

@@ -30,6 +30,11 @@ class RandomState:
         """For the checkpoint."""
         return {"libraries": self.libraries, "generators": self.generators, "loader": self.loader}
 
+    @property
+    def of_loader(self) -> "RandomState":
+        """The part that stands in the data loader."""
+        return RandomState({}, {}, self.loader)
+
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any]) -> "RandomState":
         return cls(tree["libraries"], tree["generators"], tuple(tree["loader"]))

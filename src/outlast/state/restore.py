@@ -14,7 +14,7 @@ from typing import Any
 
 from outlast.errors import StateMismatch
 from outlast.ports import ArraySpec, Framework, Unsupported
-from outlast.state.capture import Stateful
+from outlast.state.capture import Stateful, load
 from outlast.state.scalars import FROM_NODE, Node
 from outlast.state.shape import Ground, Standing, class_name
 
@@ -287,7 +287,7 @@ class Restorer:
 
         def make() -> Any:
             try:
-                template.load_state_dict(state())
+                load(template, state())
             except (RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
                 raise StateMismatch(f"{path}: load_state_dict refused the checkpoint's state: {error}") from error
             return template
