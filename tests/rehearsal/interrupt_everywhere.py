@@ -1,7 +1,7 @@
-"""Runs one program of sampler_programs in forked processes, each ended by a real signal at another place: all places in one run
-("chain"), and for "each" also every place in a run of its own.
+"""Runs programs of sampler_programs in forked processes, each ended by a real signal at another place: by notices, one at each
+place of one run ("notice"), by kills too ("chain"), and also at every place in a run of its own ("each").
 
-    python interrupt_everywhere.py PROGRAM FOLDER STRIDE each|chain
+    python interrupt_everywhere.py FOLDER STRIDE notice|chain|each PROGRAM…
 
 Prints as JSON what went wrong: the interrupted places whose resumed run did not equal the uninterrupted one. Forked
 from a parent that has the libraries loaded, since hundreds of interpreters would cost minutes.
@@ -75,7 +75,7 @@ class Trial:
         self.program, self.folder, self.stores = program, folder, 0
         self.result = folder / "result.json"
         straight = {"name": "straight", "url": str(folder / "straight"), "every": Steps(1000)}
-        assert run_once(program, straight, self.result, None, 0) == 0, (folder / "stderr").read_text()
+        assert run_once(program, straight, self.result, None, 0) == 0, (folder.parent / "stderr").read_text()
         self.right = self.result.read_text()
 
     def interrupted(self, at: list[Place], how: int, saves: str) -> list[str]:
@@ -95,18 +95,25 @@ class Trial:
         return wrong
 
 
-def main(name: str, folder: Path, stride: int, each: bool) -> list[str]:
-    sys.stderr = (folder / "stderr").open("w")
-    for library in LIBRARIES.get(name.split()[0].strip(","), ()):
-        importlib.import_module(library)  # in the parent, once
+def what_is_wrong(name: str, folder: Path, stride: int, mode: str) -> list[str]:
+    folder.mkdir()
     trial = Trial(PROGRAMS[name], folder)
     found = places(stride, epochs="steps" not in name)
-    wrong = trial.interrupted(found, signal.SIGTERM, "every 7") + trial.interrupted(found, signal.SIGKILL, "every step")
-    for place in found if each else ():
+    wrong = trial.interrupted(found, signal.SIGTERM, "every 7")
+    if mode != "notice":
+        wrong += trial.interrupted(found, signal.SIGKILL, "every step")
+    for place in found if mode == "each" else ():
         for how in (signal.SIGTERM, signal.SIGKILL):
             wrong += trial.interrupted([place], how, "every 7")
-    return wrong
+    return [f"{name}: {one}" for one in wrong]
+
+
+def main(folder: Path, stride: int, mode: str, names: list[str]) -> list[str]:
+    sys.stderr = (folder / "stderr").open("w")
+    for library in {library for name in names for library in LIBRARIES.get(name.split()[0].strip(","), ())}:
+        importlib.import_module(library)  # in the parent, once
+    return [one for name in names for one in what_is_wrong(name, folder / name, stride, mode)]
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "each")))
+    print(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:])))

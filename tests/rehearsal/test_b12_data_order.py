@@ -8,14 +8,35 @@ from pathlib import Path
 import pytest
 from sampler_programs import PROGRAMS
 
-HERE = Path(__file__).parent
-# Workers cost 0.1 s an epoch, so fewer places are tried with them; the last place of an epoch is among them.
-STRIDES = {name: 19 if "workers" in name else 1 if name == "shuffled list" else 3 for name in PROGRAMS}
+SCRIPT = Path(__file__).with_name("interrupt_everywhere.py")
+WORKERS = [name for name in PROGRAMS if "workers" in name]
+TORCH = [name for name in PROGRAMS if "DataLoader" in name and name not in WORKERS]
+PLAIN = [name for name in PROGRAMS if "DataLoader" not in name]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_the_data_are_those_of_the_uninterrupted_run_wherever_it_was_interrupted(name: str, tmp_path: Path) -> None:
-    command = [sys.executable, str(HERE / "interrupt_everywhere.py"), name, str(tmp_path), str(STRIDES[name])]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+def what_is_wrong(store: Path, stride: int, mode: str, names: list[str]) -> list[str]:
+    command = [sys.executable, "-W", "ignore", str(SCRIPT), str(store), str(stride), mode, *names]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout.splitlines()[-1]) == []
+    found: list[str] = json.loads(ran.stdout.splitlines()[-1])
+    return found
+
+
+def test_a_run_interrupted_at_any_of_its_steps_gives_what_the_uninterrupted_one_does(store: Path) -> None:
+    assert what_is_wrong(store, 1, "each", ["shuffled list"]) == []
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_run_interrupted_again_and_again_draws_the_same_data_in_each_way_of_shuffling(name: str, store: Path) -> None:
+    assert what_is_wrong(store, 3, "chain", [name]) == []
+
+
+# One process with torch in it forks the attempts of all its programs; with fewer places, the ends of epochs among them.
+
+
+def test_a_run_interrupted_again_and_again_draws_the_same_data_from_torch(store: Path) -> None:
+    assert what_is_wrong(store, 20, "chain", TORCH) == []
+
+
+def test_a_run_interrupted_again_and_again_draws_the_same_data_from_workers(store: Path) -> None:
+    assert what_is_wrong(store, 20, "notice", WORKERS) == []
