@@ -9,6 +9,7 @@ from a parent that has the libraries loaded, since hundreds of interpreters woul
 
 import importlib
 import json
+import multiprocessing.util
 import os
 import signal
 import sys
@@ -54,6 +55,7 @@ def run_once(program: Program, settings: dict[str, Any], result: Path, at: Place
         code = int(error.code or 0)
     except BaseException:
         traceback.print_exc()
+    multiprocessing.util._exit_function()  # as at the end of a whole interpreter: ends the workers of loaders
     os._exit(code)
 
 

@@ -16,9 +16,10 @@ PLAIN = [name for name in PROGRAMS if "DataLoader" not in name]
 
 def what_is_wrong(store: Path, stride: int, mode: str, names: list[str]) -> list[str]:
     command = [sys.executable, "-W", "ignore", str(SCRIPT), str(store), str(stride), mode, *names]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
-    assert ran.returncode == 0, ran.stderr
-    found: list[str] = json.loads(ran.stdout.splitlines()[-1])
+    with (store / "found").open("w") as found_file, (store / "errors").open("w") as errors:
+        ran = subprocess.run(command, stdout=found_file, stderr=errors, check=False, timeout=240)
+    assert ran.returncode == 0, (store / "errors").read_text()
+    found: list[str] = json.loads((store / "found").read_text())
     return found
 
 
