@@ -24,7 +24,6 @@ class ExitWatch:
         self._on_crash: OnCrash = lambda _: None
         self._earlier_hook = sys.excepthook
         sys.excepthook = self._top
-        self._last = _LastObject()
         atexit.register(self._decide)
 
     def watch(self, code_now: CodeNow, on_crash: OnCrash) -> None:
@@ -47,20 +46,27 @@ class ExitWatch:
     def _decide(self) -> None:
         """An atexit callback cannot change the exit code, and those registered before this one still have to run.
 
-        So the code is only noted here; the last object to go, when modules are cleared, leaves with it.
+        So the code is only noted here; one of the last objects to go leaves with it.
         """
-        if os.getpid() == self._owner:
-            self._last.code = self._code_now()
+        code = self._code_now() if os.getpid() == self._owner else None
+        if code is not None:
+            setattr(sys, _LAST, _LastObject(code))
 
 
 class _LastObject:
-    """Lives in a module's globals until the interpreter clears them, after atexit and the flush of the streams."""
+    """Leaves with its code when the interpreter clears `sys`, after atexit, the other modules and the streams' flush.
 
-    code: int | None = None
+    Nothing but `sys` may refer to it: what modules refer to is part of cycles that nobody collects at that point.
+    """
+
+    def __init__(self, code: int) -> None:
+        self.code = code
 
     def __del__(self, leave: Callable[[int], None] = os._exit) -> None:
-        if self.code is not None:
-            leave(self.code)
+        leave(self.code)
+
+
+_LAST = "_outlast_last"
 
 
 _watch: ExitWatch | None = None

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -354,12 +354,12 @@ class Session:
 
     def _on_notice(self, notice: Notice) -> None:
         what = "the code after the loop may go on until then" if self.finished else "stopping at the next step border"
-        self.console.notice(f"notice: {notice.reason}; {format_duration(notice.grace_seconds)} of grace; {what}")
         event = NoticeHeard(notice.source, notice.reason, notice.grace_seconds)
         if self._attempt is not None:
             self.record(event)
         else:
             append_event(self.around.env, to_line(event, self.around.clock))
+        self.console.notice(f"notice: {notice.reason}; {format_duration(notice.grace_seconds)} of grace; {what}")
 
     def _at_deadline(self, notice: Notice) -> int:
         lost = self.progress.completed - self._saved_mark[0]
@@ -372,11 +372,16 @@ class Session:
                 f"the step under way did not end within the grace of {format_duration(notice.grace_seconds)}; "
                 f"{lost} completed steps since the last checkpoint are lost; save more often (every=...)"
             )
-        self.console.error(f"{said}; leaving with exit code {self._leave_code}")
         event = Stopped(self.progress.completed, self._leave_code, said, lost)
-        writer = Thread(target=self.record, args=(event,), daemon=True)
-        writer.start()
-        writer.join(0.5)  # the storage may be what hangs
+        last_words: list[tuple[Callable[[Any], None], Any]] = [
+            (self.record, event),
+            (self.console.error, f"{said}; leaving with exit code {self._leave_code}"),
+        ]
+        writers = [Thread(target=say, args=(what,), daemon=True) for say, what in last_words]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join(0.25)  # the storage may be what hangs, or the reader of standard error
         return self._leave_code
 
     def _code_now(self) -> int | None:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import outlast
 from outlast.events import Recorded, from_lines
 
+SOURCE = str(Path(outlast.__file__).parents[1])  # the same one, wherever the program runs
 PLATFORM_VARIABLES = ("OUTLAST_", "CLOUD_RUN_", "KUBERNETES_", "SLURM_", "WORLD_SIZE", "RANK")
 
 
@@ -36,7 +38,7 @@ class Running:
         self.process = subprocess.Popen(
             [*prefix, sys.executable, str(script)],
             cwd=folder,
-            env={**clean, "OUTLAST_URL": str(folder / "store"), **(env or {})},
+            env={**clean, "PYTHONPATH": SOURCE, "OUTLAST_URL": str(folder / "store"), **(env or {})},
             stdout=self._out,
             stderr=self._err,
         )
