@@ -19,6 +19,7 @@ class Loop(Iterator[T]):
     _session: Session
 
     def __next__(self) -> T:
+        self._session.check_process()
         try:
             return self._advance()
         except ExitingError as error:

@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import FrameType
@@ -66,6 +67,7 @@ class NoticeBoard:
 
     def __init__(self, surroundings: Surroundings, clock: Clock) -> None:
         self.notice: Notice | None = None
+        self.told = threading.Event()  # the job has been told, and has recorded it
         self._surroundings, self._clock = surroundings, clock
         self._lock = threading.Lock()
         self._on_notice: OnNotice | None = None
@@ -82,6 +84,7 @@ class NoticeBoard:
             notice = self.notice
         if notice is not None:
             on_notice(notice)
+            self.told.set()
 
     def post(self, source: str, reason: str) -> None:
         """A warning arrived. The first one sets the deadline; what comes later cannot extend it."""
@@ -94,6 +97,7 @@ class NoticeBoard:
         threading.Thread(target=self._guard, args=(notice,), name="outlast-guard", daemon=True).start()
         if on_notice is not None:
             on_notice(notice)
+            self.told.set()
 
     def _guard(self, notice: Notice) -> None:
         wait = notice.remaining_seconds - self._surroundings.margin_seconds
@@ -133,16 +137,21 @@ class SignalListener:
         self._earlier: dict[int, Handler] = {}
         self._earlier_wakeup = -1
         self._forking = threading.local()
+        self._warned = False
         self._reader: socket.socket | None = None
         self._writer: socket.socket | None = None
 
     def install(self) -> None:
-        """Begins to listen."""
+        """Begins to listen, unless it does already."""
+        if self._reader is not None:
+            return
         if threading.current_thread() is not threading.main_thread():
-            self._console.warning(
-                "the job runs in a side thread, where Python allows no signal handlers: SIGTERM is not heard; "
-                "periodic saves go on"
-            )
+            if not self._warned:
+                self._console.warning(
+                    "the job runs in a side thread, where Python allows no signal handlers: SIGTERM is not heard; "
+                    "periodic saves go on"
+                )
+            self._warned = True
             return
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
@@ -165,7 +174,14 @@ class SignalListener:
                 signal.signal(number, earlier)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        """Runs in the main thread when it is next in the interpreter, long after `_listen` may have heard."""
+        """Runs in the main thread when it is next in the interpreter, long after `_listen` may have heard.
+
+        Unless an event loop has taken the wakeup descriptor; so the number is sent once more. Not posted here: the
+        interrupted code may hold the board's lock.
+        """
+        if self._writer is not None:
+            with suppress(OSError):  # the socket is full of numbers that say the same
+                self._writer.send(bytes([number]))
         earlier = self._earlier.get(number)
         if callable(earlier):
             earlier(number, frame)
@@ -218,5 +234,5 @@ def listen(surroundings: Surroundings, clock: Clock | None = None) -> tuple[Noti
             surroundings.console,
             tuple(signal.Signals[name] for name in surroundings.facts.notice_sources if name.startswith("SIG")),
         )
-        _listener.install()
+    _listener.install()
     return _board, _listener

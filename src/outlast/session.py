@@ -158,7 +158,7 @@ class Session:
 
     def register(self, name: str, value: Any) -> Any:
         """A further part, before the first step."""
-        self._check_process()
+        self.check_process()
         if self._begun:
             raise LoopMisused(f"register({name!r}) comes after the first step; parts are restored before it")
         value = self.state.register(name, value)
@@ -168,7 +168,7 @@ class Session:
 
     def begin(self, total: int | None) -> None:
         """Just before the first step: parts are judged; from here on saves may be due."""
-        self._check_process()
+        self.check_process()
         self.raise_if_noticed()
         if self._begun:
             return
@@ -233,12 +233,12 @@ class Session:
 
     def check(self) -> None:
         """For long code outside steps: stops at a notice. In mid-step nothing is saved."""
-        self._check_process()
+        self.check_process()
         self.raise_if_noticed()
 
     def ask_save(self, *, pinned: bool) -> None:
         """A save now, or at the coming border if a step is under way. Raises SaveFailed when one now fails."""
-        self._check_process()
+        self.check_process()
         if self.finished:
             self.console.info("the run is finished: nothing is saved")
         elif self.in_step:
@@ -286,6 +286,8 @@ class Session:
         """The stop: makes the last border durable if it is not yet, and raises Interrupted; again at each call."""
         if self._stopped is None:
             notice = self.board.notice
+            if notice is not None:
+                self.board.told.wait(0.25)  # so that a process that ends at once has recorded why
             reason = notice.reason if notice else "stopped"
             if not self.in_step and self._attempt and self.progress.mark != self._saved_mark and self._try_save():
                 self._leave_code = EXIT_RETRY
@@ -302,6 +304,7 @@ class Session:
 
     def finish(self, total: int | None) -> None:
         """The last state is made durable and the run is marked finished. Raises SaveFailed when that cannot be done."""
+        self.check_process()
         if self._stopped is not None:
             raise self._stopped
         if self.finished:
@@ -392,7 +395,8 @@ class Session:
         if not self.finished and os.getpid() == self._owner:
             self.record(Crashed(self.progress.completed, f"{type(error).__name__}: {error}"[:500]))
 
-    def _check_process(self) -> None:
+    def check_process(self) -> None:
+        """Raises LoopMisused in a forked child."""
         if os.getpid() != self._owner:
             raise LoopMisused(f"this job belongs to process {self._owner}; a forked child never saves")
 

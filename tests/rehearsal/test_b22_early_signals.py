@@ -69,7 +69,9 @@ def test_a_stop_before_the_first_step_is_prompt_and_writes_nothing(moment: str, 
 
 def test_a_stop_while_a_large_state_is_restored_is_prompt_and_leaves_the_store_alone(tmp_path: Path) -> None:
     big = "state = {'n': 0, 'blob': bytearray(300_000_000)}\nmark()\n"
-    first = START + big + "job = outlast.Job(state=state)\nnext(job.steps(5))\njob._session.in_step = False\njob.save()\n"
+    first = (
+        START + big + "job = outlast.Job(state=state)\nnext(job.steps(5))\njob._session.in_step = False\njob.save()\n"
+    )
     assert run(first, tmp_path).code == 0
     before = commits(tmp_path)
     for delay in (0.0, 0.05, 0.1, 0.2):
@@ -83,7 +85,9 @@ def test_a_stop_while_a_large_state_is_restored_is_prompt_and_leaves_the_store_a
 
 
 def test_a_job_in_a_side_thread_works_and_says_once_that_it_hears_no_signals(tmp_path: Path) -> None:
-    program = START + f"""
+    program = (
+        START
+        + f"""
 def train():
     state = {{"n": 0}}
     job = outlast.Job(state=state, every="0s")
@@ -99,6 +103,7 @@ thread = threading.Thread(target=again)
 thread.start()
 thread.join()
 """
+    )
     ended = run(program, tmp_path)
     assert (ended.code, "n 5" in ended.out) == (0, True)
     assert ended.err.count("warning") == 1
@@ -111,16 +116,21 @@ def test_a_job_in_the_main_thread_hears_even_if_the_first_one_was_in_a_side_thre
 
 
 def test_the_users_handler_is_called_too_and_is_back_after_the_loop(tmp_path: Path) -> None:
-    program = START + """
+    program = (
+        START
+        + """
 def mine(number, frame):
     mark(f"mine {number}")
 signal.signal(signal.SIGTERM, mine)
-""" + MAKE + """
+"""
+        + MAKE
+        + """
 for step in job.steps(3):
     if step == 2:
         os.kill(os.getpid(), signal.SIGTERM); wait_until_heard()
 mark(f"back {signal.getsignal(signal.SIGTERM) is mine}")
 """
+    )
     ended = run(program, tmp_path)
     assert ended.out.splitlines() == ["mine 15", "back True"]
     assert ended.code == 0
@@ -128,7 +138,10 @@ mark(f"back {signal.getsignal(signal.SIGTERM) is mine}")
 
 @pytest.mark.parametrize("taker", ["signal.set_wakeup_fd(-1)", "take()"])
 def test_a_notice_is_heard_when_other_code_has_taken_the_wakeup_descriptor(taker: str, tmp_path: Path) -> None:
-    program = START + MAKE + f"""
+    program = (
+        START
+        + MAKE
+        + f"""
 import asyncio
 def take():
     async def main():
@@ -136,7 +149,9 @@ def take():
     asyncio.run(main())
 {taker}
 mark()
-""" + LOOP
+"""
+        + LOOP
+    )
     ended = Running(program, tmp_path, env={"OUTLAST_GRACE": "5"}).wait_for("mark").signal().ended(10)
     assert (ended.code, ended.seconds < 1) == (143, True)
 
@@ -178,7 +193,11 @@ def end(child):
 
 @pytest.mark.parametrize("kind", CHILDREN)
 def test_a_signal_to_a_child_ends_the_child_and_is_no_notice(kind: str, tmp_path: Path) -> None:
-    program = START + MAKE + CHILDREN[kind] + """
+    program = (
+        START
+        + MAKE
+        + CHILDREN[kind]
+        + """
 codes = []
 for step in job.steps(200):
     child = start()
@@ -187,13 +206,16 @@ for step in job.steps(200):
     state["n"] += 1
 mark(f"{sorted(set(codes))} {job.notice}")
 """
+    )
     ended = run(program.replace("every='0s'", "every=outlast.Steps(50)"), tmp_path)
     assert ended.out.splitlines() == ["[-15] None"]
     assert ended.code == 0
 
 
 def test_a_spawned_child_is_as_ever(tmp_path: Path) -> None:
-    program = START + """
+    program = (
+        START
+        + """
 import multiprocessing
 if __name__ == "__main__":
     job = outlast.Job(state={})
@@ -204,11 +226,15 @@ if __name__ == "__main__":
         child.join()
         mark(f"{child.exitcode} {job.notice}")
 """
+    )
     assert run(program, tmp_path).out.splitlines() == ["-15 None"]
 
 
 def test_a_forked_child_that_goes_on_with_the_loop_never_saves(tmp_path: Path) -> None:
-    program = START + MAKE + """
+    program = (
+        START
+        + MAKE
+        + """
 for step in job.steps(5):
     if step == 2:
         child = os.fork()
@@ -218,6 +244,7 @@ for step in job.steps(5):
     state["n"] += 1
 mark(f"n {state['n']}")
 """
+    )
     ended = run(program, tmp_path)
     assert ended.out.splitlines() == ["child 1", "n 5"]
     assert "belongs to process" in ended.err
@@ -226,7 +253,10 @@ mark(f"n {state['n']}")
 
 @pytest.mark.parametrize("call", ["job.save()", "job.finish()", "job.check()", "job.register('x', 1)"])
 def test_a_forked_child_may_not_use_the_job(call: str, tmp_path: Path) -> None:
-    program = START + MAKE + f"""
+    program = (
+        START
+        + MAKE
+        + f"""
 if not os.fork():
     try:
         {call}
@@ -235,6 +265,7 @@ if not os.fork():
     os._exit(0)
 os.wait()
 """
+    )
     ended = run(program, tmp_path)
     assert ended.out.splitlines() == ["refused"]
     assert commits(tmp_path) == []

@@ -122,7 +122,9 @@ sys.exit(0)
 
 @pytest.mark.parametrize("last", ["sys.exit(0)", "pass", "sys.exit()", "sys.exit(5)", "raise ValueError('mine')"])
 def test_a_swallowed_stop_never_leaves_with_success(last: str, tmp_path: Path) -> None:
-    program = START + "try:" + LOOP.replace("\n", "\n    ") + f"    work(0.01)\nexcept BaseException:\n    pass\n{last}\n"
+    program = (
+        START + "try:" + LOOP.replace("\n", "\n    ") + f"    work(0.01)\nexcept BaseException:\n    pass\n{last}\n"
+    )
     ended = Running(program, tmp_path).wait_for("mark").signal().ended()
     assert ended.code == 143
     assert ("mine" in ended.err) == ("mine" in last)
