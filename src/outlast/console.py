@@ -5,6 +5,8 @@ import sys
 from dataclasses import dataclass
 from typing import Literal
 
+from outlast.errors import ExitingError
+
 Severity = Literal["INFO", "NOTICE", "WARNING", "ERROR"]
 
 
@@ -25,6 +27,12 @@ class Console:
 
     def error(self, message: str) -> None:
         self._write("ERROR", message)
+
+    def tell(self, error: ExitingError) -> None:
+        """Writes an error that may leave the process with its own code, once."""
+        if not error.told:
+            error.told = True
+            self.error(str(error))
 
     def _write(self, severity: Severity, message: str) -> None:
         if self.as_json:

@@ -46,6 +46,7 @@ class ExitingError(OutlastError, SystemExit):
     """An error that leaves the process with its own exit code when nobody catches it."""
 
     exit_code: int = EXIT_HUMAN
+    told: bool = False  # a SystemExit shows no text at the top, so a line is written where it is raised
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

@@ -229,7 +229,7 @@ class Job:
         try:
             yield
         except ExitingError as error:
-            self._console.error(str(error))
+            self._console.tell(error)
             raise
 
 

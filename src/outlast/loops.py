@@ -23,7 +23,7 @@ class Loop(Iterator[T]):
         try:
             return self._advance()
         except ExitingError as error:
-            self._session.console.error(str(error))
+            self._session.console.tell(error)
             raise
 
     def _advance(self) -> T:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from outlast.clock import parse_duration
+from outlast.console import Console
 from outlast.errors import SettingsError
 
 # Saving may cost this share of the time at most, and this much work may be lost at most, when outlast decides.
@@ -129,4 +130,6 @@ class _Auto:
 
 def _check_count(name: str, count: int) -> None:
     if type(count) is not int or count < 1:
-        raise SettingsError(f"every={name}({count!r}): the count is a whole number of 1 or more")
+        error = SettingsError(f"every={name}({count!r}): the count is a whole number of 1 or more")
+        Console().tell(error)
+        raise error

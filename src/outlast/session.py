@@ -392,7 +392,8 @@ class Session:
         return self._leave_code if unfinished and (self.board.notice or self._stopped) else None
 
     def _on_crash(self, error: BaseException) -> None:
-        if not self.finished and os.getpid() == self._owner:
+        # Ctrl-C is a person's wish and no fault of the program.
+        if not self.finished and os.getpid() == self._owner and not isinstance(error, KeyboardInterrupt):
             self.record(Crashed(self.progress.completed, f"{type(error).__name__}: {error}"[:500]))
 
     def check_process(self) -> None:

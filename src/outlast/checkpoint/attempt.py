@@ -68,8 +68,10 @@ class Attempt:
 
         def choose(found: Lineage) -> tuple[Sequence[CommitName], Sequence[CommitName]]:
             _refuse_vanished(request.place, found, committed=_committed(journals))
-            streak = crash_streak(journals, found.claims, request.execution, request.crashes)
-            counted = request.crashes.leave(_rolled_back(request, found), streak, around.console)
+            counted = _rolled_back(request, found)
+            if counted == found.counted:  # a rollback is the mending that a crash loop asks for
+                streak = crash_streak(journals, found.claims, request.execution, request.crashes)
+                counted = request.crashes.leave(counted, streak, around.console)
             return counted, [name for name in found.counted if name not in counted]
 
         claim, lineage = claim_next(store, request.place, choose, _claim_details(request, around))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from outlast.checkpoint.lineage import commit_names
 from outlast.checkpoint.places import CommitName, TaskPlace, data_attempt
 from outlast.checkpoint.record import CommitRecord, load_record
+from outlast.console import Console
 from outlast.errors import CheckpointCorrupt, ObjectMissing, SettingsError
 from outlast.ports import Store
 
@@ -28,9 +29,11 @@ class Keep:
     def __post_init__(self) -> None:
         for setting, value in (("keep", self.last), ("every", self.every or 1), ("best_count", self.best_count)):
             if type(value) is not int or value < 1:
-                raise SettingsError(
+                error = SettingsError(
                     f"{setting}={value!r}: keep 1 checkpoint or more; the last good one is all that a restart has"
                 )
+                Console().tell(error)
+                raise error
 
     def retired(self, records: Sequence[CommitRecord]) -> list[CommitRecord]:
         """Those of verified checkpoints, in order of progress, that need not be kept."""
