@@ -10,7 +10,7 @@ from typing import Any
 from outlast.checkpoint.crashes import CrashPolicy, crash_streak
 from outlast.checkpoint.journal import Journal, read_journals
 from outlast.checkpoint.lineage import Claim, Lineage, claim_next, superseded_by
-from outlast.checkpoint.places import CommitName, TaskPlace, data_attempt
+from outlast.checkpoint.places import CommitName, TaskPlace, data_attempt, data_commit
 from outlast.checkpoint.read import OpenCheckpoint, Refusal, open_checkpoint
 from outlast.checkpoint.record import CommitRecord, load_record
 from outlast.checkpoint.retain import Keep, remove_orphans, retire
@@ -184,7 +184,7 @@ class Attempt:
         """Data files of older attempts that no commit record names: saves cut short, or records lost."""
         written = [entry.name for entry in self._store.list(self.place.data) if data_attempt(entry.name) is not None]
         named = {name.text.removesuffix(".json") for name in self._lineage.commits}
-        return [name for name in written if "-".join(name.rpartition("/")[2].split("-")[:3]) not in named]
+        return [name for name in written if data_commit(name) not in named]
 
 
 def _claim_details(request: StartRequest, around: Surroundings) -> dict[str, Any]:

@@ -139,3 +139,8 @@ def data_attempt(name: str) -> int | None:
     """The attempt that wrote a data file, or None for a stray."""
     match = _DATA.fullmatch(name.rpartition("/")[2])
     return int(match[1]) if match else None
+
+
+def data_commit(name: str) -> str:
+    """The name, without its suffix, of the commit record that a data file was written for."""
+    return "-".join(name.rpartition("/")[2].split("-")[:3])

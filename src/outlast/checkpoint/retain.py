@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from outlast.checkpoint.lineage import commit_names
-from outlast.checkpoint.places import CommitName, TaskPlace, data_attempt
+from outlast.checkpoint.places import CommitName, TaskPlace, data_attempt, data_commit
 from outlast.checkpoint.record import CommitRecord, load_record
 from outlast.console import Console
 from outlast.errors import CheckpointCorrupt, ObjectMissing, SettingsError
@@ -76,13 +76,15 @@ def retire(store: Store, place: TaskPlace, records: Iterable[CommitRecord], may_
 def remove_orphans(store: Store, place: TaskPlace, attempt: int, may_delete: Callable[[], bool]) -> int:
     """Deletes data of attempts before `attempt` that no record names: saves that a death cut short.
 
-    Only data files of our own naming; a commit of such an attempt that arrives now would not count anyway.
+    Only data files of our own naming; a commit of such an attempt that arrives now would not count anyway. The data
+    of a record that is there and cannot be read stay: a person may want to mend it.
     """
     named = _named_files(store, place)
+    recorded = {name.text.removesuffix(".json") for name in commit_names(store, place)}
     removed = 0
     for entry in store.list(place.data):
         writer = data_attempt(entry.name)
-        if writer is None or writer >= attempt or entry.name in named:
+        if writer is None or writer >= attempt or entry.name in named or data_commit(entry.name) in recorded:
             continue
         if not may_delete():
             break
