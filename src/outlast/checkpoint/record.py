@@ -77,7 +77,7 @@ def load_record(store: Store, name: str) -> CommitRecord:
     fields = load_sealed(store, name)
     try:
         return _parsed(fields)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointCorrupt(f"{name} is not a commit record of format {FORMAT}: {error!r}") from error
 
 
@@ -85,6 +85,8 @@ def _parsed(fields: dict[str, Any]) -> CommitRecord:
     if fields.pop("format") != FORMAT:
         raise ValueError("unknown format")
     files = tuple(DataFile(**one) for one in fields.pop("files"))
+    if not all(type(file.name) is str and type(file.bytes) is int for file in files):
+        raise ValueError("its files are not named by text and sized by whole numbers")
     leaves = tuple(_parsed_leaf(one, files) for one in fields.pop("leaves"))
     record = CommitRecord(files=files, leaves=leaves, **fields)
     if not 0 <= record.tree < len(leaves):

@@ -69,6 +69,8 @@ class Restorer:
         if not isinstance(node, dict):
             return lambda: node
         kind = node.get("$")
+        if kind is not None and "leaf" in node and not 0 <= node["leaf"] < len(self._specs):
+            raise IndexError(f"{path} has leaf {node['leaf']}, which the checkpoint lacks")
         if kind is None:
             return self._kept(path, node, template, self._dict(path, node.items(), dict, template))
         if kind in FROM_NODE and "leaf" not in node:
