@@ -1,5 +1,7 @@
-"""Runs programs of sampler_programs in forked processes, each ended by a real signal at another place: by notices, one at each
-place of one run ("notice"), by kills too ("chain"), and also at every place in a run of its own ("each").
+"""Runs programs of sampler_programs in forked processes, each ended by a real signal at another place.
+
+By notices, one at each place of one run ("notice"), by kills too ("chain"), and also at every place in a run of its
+own ("each"):
 
     python interrupt_everywhere.py FOLDER STRIDE notice|chain|each PROGRAM…
 
@@ -53,7 +55,7 @@ def run_once(program: Program, settings: dict[str, Any], result: Path, at: Place
         code = 0
     except SystemExit as error:
         code = int(error.code or 0)
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - as the interpreter does at the top
         traceback.print_exc()
     multiprocessing.util._exit_function()  # as at the end of a whole interpreter: ends the workers of loaders
     os._exit(code)

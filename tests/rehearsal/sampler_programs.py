@@ -128,7 +128,7 @@ def torch_loader(*, own: bool, inside: bool = False, workers: int = 0, stateful:
         import torch
         from torch.utils import data
 
-        kind = data.DataLoader
+        kind: Any = data.DataLoader
         if stateful:
             from torchdata.stateful_dataloader import StatefulDataLoader
 

@@ -87,18 +87,18 @@ def test_a_stop_while_a_large_state_is_restored_is_prompt_and_leaves_the_store_a
 def test_a_job_in_a_side_thread_works_and_says_once_that_it_hears_no_signals(tmp_path: Path) -> None:
     program = (
         START
-        + f"""
+        + """
 def train():
-    state = {{"n": 0}}
+    state = {"n": 0}
     job = outlast.Job(state=state, every="0s")
     for step in job.steps(5):
         state["n"] += 1
-    mark(f"n {{state['n']}}")
+    mark(f"n {state['n']}")
 thread = threading.Thread(target=train)
 thread.start()
 thread.join()
 def again():
-    outlast.Job(state={{"n": 0}}, name="second")
+    outlast.Job(state={"n": 0}, name="second")
 thread = threading.Thread(target=again)
 thread.start()
 thread.join()

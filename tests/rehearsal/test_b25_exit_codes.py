@@ -1,4 +1,4 @@
-"""B25: the exit code tells the controller the truth: 0 finished, 143 work left, 75 again, 78 a human, else the user's."""
+"""B25: the exit code tells the truth: 0 finished, 143 work left, 75 again, 78 a human, else the user's own."""
 
 import signal
 from pathlib import Path

@@ -143,6 +143,7 @@ VALUES: dict[str, Any] = {
 
 def template(value: Any) -> Any:
     """What a program starts with: of the same kinds, with nothing of the content."""
+    fresh: Any
     if isinstance(value, random.Random):
         return random.Random(9)
     if isinstance(value, list | set | bytearray | collections.deque | array.array):
@@ -187,7 +188,7 @@ REFUSED: dict[str, Any] = {
     "class": Config,
     "lock": threading.Lock(),
     "object": object(),
-    "generator": (item for item in ()),
+    "generator": (item for item in [1]),
     "subclass of text": Text("a"),
     "subclass of int": type("Number", (int,), {})(3),
     "module": math,

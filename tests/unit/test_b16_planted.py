@@ -104,9 +104,9 @@ def test_a_forged_tree_is_refused_and_nothing_imported(
 ) -> None:
     import sys
 
-    from outlast.state import parts
+    from outlast.state.capture import Capture
 
-    real = parts.Capture.snapshot
+    real = Capture.snapshot
 
     def forging(self: Any, tree: Any) -> Any:
         forged_tree = json.loads(json.dumps(tree))
@@ -115,7 +115,7 @@ def test_a_forged_tree_is_refused_and_nothing_imported(
         return real(self, forged_tree)
 
     with monkeypatch.context() as patched:
-        patched.setattr(parts.Capture, "snapshot", forging)
+        patched.setattr(Capture, "snapshot", forging)
         save_at(tmp_path, (1,))
     modules = set(sys.modules)
     with pytest.raises(SystemExit) as caught:
