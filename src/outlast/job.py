@@ -142,7 +142,7 @@ class Job:
     # --- saving and stopping ------------------------------------------------------------------------
 
     def save(self, pin: bool = False) -> None:
-        """Saves at the coming border if a step is under way, else at once; `pin` keeps the checkpoint for good.
+        """Saves at the coming border if a step or an epoch is under way, else at once; `pin` keeps the checkpoint.
 
         Raises SaveFailed when a save at once does not succeed.
         """

@@ -80,10 +80,11 @@ class EpochLoop(Loop[int]):
         if self._total is not None and epoch >= self._total:
             session.finish(self._total)
             raise StopIteration
-        session.border()
-        self.batches_asked = False
         if self.resuming is None:
+            session.border()
             session.progress.at_epoch = session.read_random()
+        self.batches_asked = False
+        session.in_epoch = True
         return epoch
 
     def _start(self) -> None:
@@ -92,8 +93,8 @@ class EpochLoop(Loop[int]):
         self._started = True
         if session.already_finished(self._total):
             session.set_random(session.random)
-        elif progress.batch:
-            # The code at the top of the epoch runs again, and must draw what it drew.
+        elif progress.at_epoch is not None:
+            # Saved inside this epoch: the code at its top runs again, and must draw what it drew.
             session.set_random(progress.at_epoch)
             self.resuming = session.random
         else:
@@ -101,6 +102,7 @@ class EpochLoop(Loop[int]):
 
     def _complete_epoch(self) -> None:
         session, progress = self._session, self._session.progress
+        session.in_epoch = False
         if session.in_step:
             session.complete_step()
         if session.finished:
@@ -135,9 +137,8 @@ class BatchLoop(Loop[T]):
     def _start(self) -> Iterator[T]:
         session, progress, loader = self._session, self._session.progress, self._loader
         resuming, self._epochs.resuming = self._epochs.resuming, None
-        knows_position = isinstance(loader, Stateful)
-        if resuming is None:
-            progress.at_iter = None if knows_position else session.read_random(loader)
+        if resuming is None or progress.at_iter is None:  # nothing of this epoch was drawn before the checkpoint
+            progress.at_iter = session.read_random(loader)
             self._note_loader()
             return iter(loader)
         if isinstance(loader, Stateful):

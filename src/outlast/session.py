@@ -54,6 +54,7 @@ class Session:
         self.console = around.console
         self.progress = Progress()
         self.in_step = False
+        self.in_epoch = False
         self.finished = False
         self.resumed_from: int | None = None
         self.prior_finish: Finish | None = None
@@ -206,8 +207,10 @@ class Session:
     def border(self) -> None:
         """Between two steps: stops at a notice, saves when a save is due or was asked for."""
         if self.board.notice is not None or self._stopped is not None:
-            self.stop()
-        if self._requested is not None or self._schedule.is_due(**self._border_moment):
+            self.stop(at_border=True)
+        if self._requested is None and not self._schedule.is_due(**self._border_moment):
+            return
+        if self._requested is not None or self.progress.mark != self._saved_mark:
             pinned, self._requested = bool(self._requested), None
             self._try_save(pinned=pinned)
 
@@ -230,11 +233,14 @@ class Session:
         self.raise_if_noticed()
 
     def ask_save(self, *, pinned: bool) -> None:
-        """A save now, or at the coming border if a step is under way. Raises SaveFailed when one now fails."""
+        """A save now, or at the coming border if a step or an epoch is under way. Raises SaveFailed if one now fails.
+
+        Within an epoch the code around `batches` would run a second time after a resume from a save at once.
+        """
         self._check_process()
         if self.finished:
             self.console.info("the run is finished: nothing is saved")
-        elif self.in_step:
+        elif self.in_step or self.in_epoch:
             self._requested = pinned or bool(self._requested)
         else:
             error = self._try_save(pinned=pinned)
@@ -275,12 +281,12 @@ class Session:
 
     # --- the ends -----------------------------------------------------------------------------------
 
-    def stop(self) -> NoReturn:
-        """The stop: makes the last border durable if it is not yet, and raises Interrupted; again at each call."""
+    def stop(self, *, at_border: bool = False) -> NoReturn:
+        """The stop: at a border the state is made durable if it is not yet; raises Interrupted, again at each call."""
         if self._stopped is None:
             notice = self.board.notice
             reason = notice.reason if notice else "stopped"
-            if not self.in_step and self._attempt and self.progress.mark != self._saved_mark and self._try_save():
+            if at_border and self.progress.mark != self._saved_mark and self._try_save():
                 self._leave_code = EXIT_RETRY
             self._stopped = Interrupted(self._leave_code, reason)
             saved = self._saved_mark[0]
@@ -307,7 +313,7 @@ class Session:
         else:
             self._leave_code = EXIT_RETRY
             raise SaveFailed(f"the run is done and could not be made durable: {error}; a rerun repeats the last part")
-        self.finished = True
+        self.finished, self.in_epoch = True, False
         self.record(Finished(self.progress.completed))
         self._listener.put_back()
 
