@@ -46,6 +46,7 @@ def platform(as_json: bool) -> None:
         click.echo(json.dumps({**values, "sources": {fact.name: fact.source for fact in facts}}, indent=2))
         return
     table = Table("fact", "value", "source")
+    table.columns[0].no_wrap = True
     for fact in facts:
         table.add_row(fact.name, fact.text, fact.source)
     Screen().print(table)
@@ -73,13 +74,9 @@ def _warning(here: Surroundings, env: Mapping[str, str]) -> list[Fact]:
     facts, grace, margin = here.facts, here.grace_seconds, here.margin_seconds
     grace_source = "OUTLAST_GRACE" if env.get("OUTLAST_GRACE") else _source(here, "grace_seconds")
     rule = f"{_OWN}: a fifth of the grace, 30 s at most"
+    notices = list(facts.notice_sources)
     return [
-        Fact(
-            "notice_sources",
-            list(facts.notice_sources),
-            ", ".join(facts.notice_sources),
-            _source(here, "grace_seconds"),
-        ),
+        Fact("notice_sources", notices, ", ".join(notices), _source(here, "notice_sources", "grace_seconds")),
         Fact("grace_seconds", grace, format_duration(grace), grace_source),
         Fact("margin_seconds", margin, format_duration(margin), rule),
         _plain(here, "mean_seconds_between_interruptions", format_duration(facts.mean_seconds_between_interruptions)),
@@ -88,9 +85,8 @@ def _warning(here: Surroundings, env: Mapping[str, str]) -> list[Fact]:
 
 def _ending(here: Surroundings, env: Mapping[str, str]) -> list[Fact]:
     code = here.interrupted_exit_code
-    code_source = (
-        "OUTLAST_EXIT_CODE" if env.get("OUTLAST_EXIT_CODE", "").strip() else _source(here, "interrupted_exit_code")
-    )
+    told = env.get("OUTLAST_EXIT_CODE", "").strip()
+    code_source = "OUTLAST_EXIT_CODE" if told else _source(here, "interrupted_exit_code")
     retries = "no limit" if here.facts.max_retries is None else str(here.facts.max_retries)
     return [
         Fact("exit_code_finished", 0, "0", _OWN),
