@@ -14,8 +14,9 @@ help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
 
 demo: $(VENV)/.demo ## Prove it: rehearse a real training job under Cloud Run's interruptions
-	$(BIN)/outlast rehearse --platform cloud-run --interruptions 6 --seed 7 --result digits-result.json \
-	  -- $(BIN)/python examples/digits.py
+	@# By PATH, since the job runs in a copy of this folder, which has no .venv.
+	PATH="$(CURDIR)/$(BIN):$$PATH" outlast rehearse --platform cloud-run --interruptions 6 --seed 7 \
+	  --result digits-result.json -- python examples/digits.py
 
 test: lint ## Run every check and every test
 	@status=0; \

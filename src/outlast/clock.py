@@ -89,7 +89,9 @@ def _duration_seconds(value: str | float | timedelta) -> float | None:
 
 
 def format_duration(seconds: float) -> str:
-    """A duration for people: ``0.42 s``, ``12 s``, ``5 min 3 s``, ``2 h 10 min``."""
+    """A duration for people: ``4.2 ms``, ``0.42 s``, ``12 s``, ``5 min 3 s``, ``2 h 10 min``."""
+    if seconds < 0.01:
+        return f"{seconds * 1000:.1f} ms"
     if seconds < 10:
         return f"{seconds:.2g} s" if seconds < 1 else f"{seconds:.1f} s"
     if seconds < 120:
