@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from outlast.checkpoint.retain import Keep
     from outlast.errors import (
         CheckpointCorrupt,
         ExitingError,
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     )
     from outlast.job import Job
     from outlast.notices import Notice
-    from outlast.schedule import Epochs, Keep, Steps
+    from outlast.schedule import Epochs, Steps
 
 __version__ = "0.1.0"
 
@@ -27,7 +28,7 @@ _HOMES = {
     "Job": "job",
     "Notice": "notices",
     "Epochs": "schedule",
-    "Keep": "schedule",
+    "Keep": "checkpoint.retain",
     "Steps": "schedule",
 }
 

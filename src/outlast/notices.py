@@ -1,1 +1,223 @@
-"""Every warning of the end, merged into one with a deadline."""
+"""Every warning of the end, merged into one with a deadline; heard in milliseconds, acted on at a step border.
+
+Hearing and acting are apart. A listener thread reads the signal's number from the wakeup descriptor, which the
+interpreter's C-level handler writes even while the main thread is inside a long C call; the loop acts at its next
+border; a guard thread leaves the process shortly before the platform would kill it.
+"""
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import FrameType
+from typing import Any
+
+from outlast.clock import Clock, Deadline, SystemClock
+from outlast.console import Console
+from outlast.settings import Surroundings
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A warning that this process will be ended.
+
+    `source` is what said so ("SIGTERM"), `deadline` when the process may be gone (UTC), `heard_monotonic_seconds`
+    when it was heard on the monotonic clock.
+    """
+
+    source: str
+    reason: str
+    grace_seconds: float
+    deadline: datetime
+    heard_monotonic_seconds: float
+    _until: Deadline
+    _clock: Clock
+
+    @property
+    def remaining_seconds(self) -> float:
+        """Seconds until the deadline, never below 0."""
+        return self._until.remaining_seconds(self._clock)
+
+
+def make_notice(source: str, reason: str, grace_seconds: float, clock: Clock) -> Notice:
+    """A notice heard now."""
+    heard = clock.monotonic_seconds()
+    return Notice(
+        source=source,
+        reason=reason,
+        grace_seconds=grace_seconds,
+        deadline=datetime.fromtimestamp(clock.wall_seconds() + grace_seconds, UTC),
+        heard_monotonic_seconds=heard,
+        _until=Deadline(heard + grace_seconds),
+        _clock=clock,
+    )
+
+
+OnNotice = Callable[[Notice], None]
+AtDeadline = Callable[[Notice], int]
+
+
+class NoticeBoard:
+    """The one notice of a process, and who is told of it. Made once, when the first Job is."""
+
+    def __init__(self, surroundings: Surroundings, clock: Clock) -> None:
+        self.notice: Notice | None = None
+        self._surroundings, self._clock = surroundings, clock
+        self._told: list[OnNotice] = []
+        self._lock = threading.Lock()
+        self._at_deadline: AtDeadline | None = None
+        self.owner = os.getpid()
+
+    def tell(self, on_notice: OnNotice) -> None:
+        """Calls `on_notice` in the hearing thread when a notice comes; at once if there is one."""
+        with self._lock:
+            self._told.append(on_notice)
+            notice = self.notice
+        if notice is not None:
+            on_notice(notice)
+
+    def guard_with(self, at_deadline: AtDeadline) -> None:
+        """At the margin before the deadline `at_deadline` is called, and the process leaves with its result."""
+        self._at_deadline = at_deadline
+
+    def post(self, source: str, reason: str) -> None:
+        """A warning arrived. The first one sets the deadline; what comes later cannot extend it."""
+        with self._lock:
+            if self.notice is not None or os.getpid() != self.owner:
+                return
+            notice = make_notice(source, reason, self._surroundings.grace_seconds, self._clock)
+            self.notice = notice
+            told = list(self._told)
+        threading.Thread(target=self._guard, args=(notice,), name="outlast-guard", daemon=True).start()
+        for on_notice in told:
+            on_notice(notice)
+
+    def _guard(self, notice: Notice) -> None:
+        wait = notice.remaining_seconds - self._surroundings.margin_seconds
+        threading.Event().wait(max(0.0, wait))
+        code = self._surroundings.interrupted_exit_code
+        if self._at_deadline is not None:
+            code = self._at_deadline(notice)
+        leave_now(code)
+
+
+def leave_now(code: int) -> None:
+    """Ends the process without unwinding; gives standard output half a second to be flushed."""
+    flusher = threading.Thread(target=_flush_standard_streams, daemon=True)
+    flusher.start()
+    flusher.join(0.5)  # the main thread may hold the stream's lock inside a blocked write
+    os._exit(code)
+
+
+def _flush_standard_streams() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and not stream.closed:
+            stream.flush()
+
+
+Handler = Callable[[int, FrameType | None], Any] | int | None
+
+
+class SignalListener:
+    """Hears signals through the wakeup descriptor and posts them on the board.
+
+    Only the main thread may install handlers; from another one `install` says so once and hears nothing. An
+    earlier Python handler is called as before. A forked child gets the earlier behaviour back.
+    """
+
+    def __init__(self, board: NoticeBoard, console: Console, signals: tuple[signal.Signals, ...]) -> None:
+        self._board, self._console, self._signals = board, console, signals
+        self._earlier: dict[int, Handler] = {}
+        self._earlier_wakeup = -1
+        self._reader: socket.socket | None = None
+        self._writer: socket.socket | None = None
+
+    def install(self) -> None:
+        """Begins to listen."""
+        if threading.current_thread() is not threading.main_thread():
+            self._console.warning(
+                "the job runs in a side thread, where Python allows no signal handlers: SIGTERM is not heard; "
+                "periodic saves go on"
+            )
+            return
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        # The wakeup descriptor first: from the first handler on, every signal is heard.
+        self._earlier_wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        for number in self._signals:
+            self._earlier[number] = signal.signal(number, self._handle)
+        os.register_at_fork(before=self._block, after_in_parent=self._unblock, after_in_child=self._forget_in_child)
+        threading.Thread(target=self._listen, args=(self._reader,), name="outlast-listener", daemon=True).start()
+
+    def put_back(self) -> None:
+        """Puts the user's own handlers back; where there was none, the signal goes on stopping nothing at once.
+
+        The wakeup descriptor stays, so that the deadline guard still hears.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number, earlier in self._earlier.items():
+            if callable(earlier) and signal.getsignal(number) == self._handle:
+                signal.signal(number, earlier)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        """Runs in the main thread when it is next in the interpreter, long after `_listen` may have heard."""
+        earlier = self._earlier.get(number)
+        if callable(earlier):
+            earlier(number, frame)
+
+    def _listen(self, reader: socket.socket) -> None:
+        known = {int(number): number.name for number in self._signals}
+        while heard := reader.recv(64):
+            self._pass_on(heard)
+            for number in heard:
+                if number in known:
+                    self._board.post(known[number], f"{known[number]} from the platform or the user")
+
+    def _pass_on(self, heard: bytes) -> None:
+        """An event loop that had the wakeup descriptor before goes on working."""
+        if self._earlier_wakeup >= 0:
+            try:
+                os.write(self._earlier_wakeup, heard)
+            except OSError:
+                self._earlier_wakeup = -1  # its owner has closed it
+
+    # Between fork and the child's first line, a signal to the child would be written into the parent's descriptor.
+    # So signals wait during the fork, and meet a child that has its earlier behaviour back.
+
+    def _block(self) -> None:
+        _forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
+
+    def _unblock(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, _forking.mask)
+
+    def _forget_in_child(self) -> None:
+        if self._earlier and threading.current_thread() is threading.main_thread():
+            signal.set_wakeup_fd(-1)
+            for number, earlier in self._earlier.items():
+                signal.signal(number, earlier if earlier is not None else signal.SIG_DFL)
+        self._earlier = {}
+        self._unblock()
+
+
+_forking = threading.local()
+_board: NoticeBoard | None = None
+_listener: SignalListener | None = None
+
+
+def listen(surroundings: Surroundings, clock: Clock | None = None) -> tuple[NoticeBoard, SignalListener]:
+    """The board and listener of this process; made and installed at the first call."""
+    global _board, _listener  # noqa: PLW0603 - signals belong to the process, so their listener does too
+    if _board is None or _listener is None or _board.owner != os.getpid():
+        _board = NoticeBoard(surroundings, clock or SystemClock())
+        _listener = SignalListener(
+            _board,
+            surroundings.console,
+            tuple(signal.Signals[name] for name in surroundings.facts.notice_sources if name.startswith("SIG")),
+        )
+        _listener.install()
+    return _board, _listener

@@ -1,0 +1,97 @@
+"""An attempt's journal: its events as JSON lines in the store, for status, goodput and the crash-loop check."""
+
+import os
+from collections.abc import Mapping
+from threading import Lock
+
+from outlast.checkpoint.places import TaskPlace, claimed_attempt
+from outlast.clock import Clock
+from outlast.console import Console
+from outlast.errors import CheckpointCorrupt, StoreUnreachable
+from outlast.events import Event, Logged, Recorded, Restored, from_lines, to_line
+from outlast.ports import Store
+from outlast.settings import EVENTS_FILE
+
+
+def append_event(env: Mapping[str, str], line: bytes) -> None:
+    """Adds a line to the events file that a rehearsal watches, if there is one."""
+    path = env.get(EVENTS_FILE)
+    if not path:
+        return
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        os.write(handle, line)
+    finally:
+        os.close(handle)
+
+
+class Journal:
+    """Records events. A journal that cannot be written is no reason to stop a job: it says so once."""
+
+    def __init__(
+        self, store: Store, place: TaskPlace, attempt: int, *, clock: Clock, console: Console, env: Mapping[str, str]
+    ) -> None:
+        self._store, self._name = store, place.journal(attempt)
+        self._clock, self._console, self._env = clock, console, env
+        self._lock = Lock()
+        self._waiting: list[bytes] = []
+        self._warned = False
+
+    def record(self, event: Event) -> None:
+        """Writes an event, and those that wait, now."""
+        line = to_line(event, self._clock)
+        try:
+            append_event(self._env, line)
+        except OSError as error:
+            self._warn(str(error))
+        with self._lock:
+            self._waiting.append(line)
+            self._flush()
+
+    def record_later(self, event: Event) -> None:
+        """Keeps an event until the next one that is written; a kill before loses it."""
+        with self._lock:
+            self._waiting.append(to_line(event, self._clock))
+
+    def flush(self) -> None:
+        """Writes what waits."""
+        with self._lock:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._waiting:
+            return
+        try:
+            self._store.append(self._name, b"".join(self._waiting))
+        except (StoreUnreachable, CheckpointCorrupt) as error:
+            self._warn(str(error))
+        self._waiting.clear()
+
+    def _warn(self, reason: str) -> None:
+        if not self._warned:
+            self._console.warning(f"the journal is not being written: {reason}")
+        self._warned = True
+
+
+def read_journals(store: Store, place: TaskPlace) -> dict[int, list[Recorded]]:
+    """The events of each attempt that has a journal."""
+    journals = {}
+    for entry in store.list(place.journals):
+        attempt = claimed_attempt(entry.name)
+        if attempt is not None:
+            journals[attempt] = from_lines(store.read(entry.name))
+    return journals
+
+
+def logged_numbers(journals: Mapping[int, list[Recorded]]) -> list[tuple[int, dict[str, float]]]:
+    """What `job.log` was given, by step, rewound: what an attempt logged past the point where a later one resumed
+    is dropped, since the later one did those steps again."""
+    numbers: dict[int, dict[str, float]] = {}
+    for attempt in sorted(journals):
+        events = [recorded.event for recorded in journals[attempt]]
+        resumed = next((event.step for event in events if isinstance(event, Restored)), 0)
+        numbers = {step: values for step, values in numbers.items() if step < resumed}
+        for event in events:
+            if isinstance(event, Logged):
+                numbers.setdefault(event.step, {}).update(event.values)
+    return sorted(numbers.items())

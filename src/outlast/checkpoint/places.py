@@ -1,0 +1,141 @@
+"""Where things are in a store: `<job>/<run>/task-<index>/…`. Whatever does not fit a pattern here is a stray."""
+
+import re
+from dataclasses import dataclass
+
+from outlast.errors import SettingsError
+
+STORE_MARK = "outlast-store.json"
+EXECUTIONS = "executions"
+FORMAT = 1
+
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_COMMIT = re.compile(r"s(\d{12,})-a(\d{6,})-q(\d{6,})\.json")
+_DATA = re.compile(r"s\d{12,}-a(\d{6,})-q\d{6,}-r(\d{4,})-[0-9a-f]{12}\.safetensors")
+_CLAIM = re.compile(r"a(\d{6,})\.json")
+_TASK = re.compile(r"task-(\d+)")
+_NUMBERED_RUN = re.compile(r"run-(\d+)")
+
+
+def checked_name(name: str, *, setting: str) -> str:
+    """The name, if it can be a folder in every store; raises SettingsError naming the setting."""
+    if not _PLAIN_NAME.fullmatch(name) or name == EXECUTIONS or _TASK.fullmatch(name):
+        raise SettingsError(
+            f"{setting}={name!r} cannot name a folder in every store: use up to 128 letters, digits, '.', '_' and '-', "
+            f"beginning with a letter or digit, other than {EXECUTIONS!r} and 'task-N'"
+        )
+    return name
+
+
+def run_number(run: str) -> int | None:
+    """N of a run that outlast named `run-N`, or None for a run the user named."""
+    match = _NUMBERED_RUN.fullmatch(run)
+    return int(match[1]) if match else None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CommitName:
+    """What a commit record's name says; the order is the order of progress."""
+
+    step: int
+    attempt: int
+    sequence: int
+
+    @property
+    def text(self) -> str:
+        """The file name."""
+        return f"s{self.step:012}-a{self.attempt:06}-q{self.sequence:06}.json"
+
+    @classmethod
+    def parse(cls, text: str) -> "CommitName | None":
+        """None for a stray."""
+        match = _COMMIT.fullmatch(text)
+        if match is None or cls(*map(int, match.groups())).text != text:
+            return None
+        return cls(*map(int, match.groups()))
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlace:
+    """One run of one job."""
+
+    job: str
+    run: str
+
+    @property
+    def folder(self) -> str:
+        return f"{self.job}/{self.run}"
+
+    @property
+    def record(self) -> str:
+        return f"{self.folder}/run.json"
+
+    def task(self, index: int) -> "TaskPlace":
+        return TaskPlace(self.job, self.run, index)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlace:
+    """One task of one run: its claims, commits, data, finish marks and journals."""
+
+    job: str
+    run: str
+    index: int
+
+    @classmethod
+    def parse(cls, name: str) -> "TaskPlace | None":
+        """The task that an object's name lies in, or None."""
+        parts = name.split("/")
+        match = len(parts) > 3 and _TASK.fullmatch(parts[2])
+        return cls(parts[0], parts[1], int(match[1])) if match else None
+
+    @property
+    def folder(self) -> str:
+        return f"{self.job}/{self.run}/task-{self.index}"
+
+    @property
+    def claims(self) -> str:
+        return f"{self.folder}/attempts"
+
+    @property
+    def commits(self) -> str:
+        return f"{self.folder}/commits"
+
+    @property
+    def data(self) -> str:
+        return f"{self.folder}/data"
+
+    @property
+    def marks(self) -> str:
+        return f"{self.folder}/finished"
+
+    @property
+    def journals(self) -> str:
+        return f"{self.folder}/journal"
+
+    def claim(self, attempt: int) -> str:
+        return f"{self.claims}/a{attempt:06}.json"
+
+    def commit(self, name: CommitName) -> str:
+        return f"{self.commits}/{name.text}"
+
+    def mark(self, name: CommitName) -> str:
+        return f"{self.marks}/{name.text}"
+
+    def data_file(self, name: CommitName, *, rank: int, token: str) -> str:
+        return f"{self.data}/{name.text.removesuffix('.json')}-r{rank:04}-{token}.safetensors"
+
+    def journal(self, attempt: int) -> str:
+        return f"{self.journals}/a{attempt:06}.jsonl"
+
+
+def claimed_attempt(name: str) -> int | None:
+    """The attempt of a claim's or journal's name, or None for a stray."""
+    match = _CLAIM.fullmatch(name.rpartition("/")[2].replace(".jsonl", ".json"))
+    return int(match[1]) if match else None
+
+
+def data_attempt(name: str) -> int | None:
+    """The attempt that wrote a data file, or None for a stray."""
+    match = _DATA.fullmatch(name.rpartition("/")[2])
+    return int(match[1]) if match else None

@@ -1,0 +1,96 @@
+"""Which checkpoints are kept, and retiring the others: the record first, then data that no record names."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from outlast.checkpoint.lineage import commit_names
+from outlast.checkpoint.places import CommitName, TaskPlace, data_attempt
+from outlast.checkpoint.record import CommitRecord, load_record
+from outlast.errors import CheckpointCorrupt, ObjectMissing, SettingsError
+from outlast.ports import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """Which checkpoints of a run are kept; pinned ones always are.
+
+    `last` (≥ 1): the newest so many. `every`: also each whose step is a multiple of this. `best`: also the
+    `best_count` best by a number given to `job.log`, the lowest unless `highest`. Raises SettingsError.
+    """
+
+    last: int = 3
+    every: int | None = None
+    best: str | None = None
+    highest: bool = False
+    best_count: int = 1
+
+    def __post_init__(self) -> None:
+        for setting, value in (("keep", self.last), ("every", self.every or 1), ("best_count", self.best_count)):
+            if type(value) is not int or value < 1:
+                raise SettingsError(
+                    f"{setting}={value!r}: keep 1 checkpoint or more; the last good one is all that a restart has"
+                )
+
+    def retired(self, records: Sequence[CommitRecord]) -> list[CommitRecord]:
+        """Those of verified checkpoints, in order of progress, that need not be kept."""
+        kept = {id(record) for record in records[-self.last :]} | {id(record) for record in self._best(records)}
+        return [
+            record
+            for record in records
+            if id(record) not in kept and not record.pinned and not (self.every and record.step % self.every == 0)
+        ]
+
+    def _best(self, records: Sequence[CommitRecord]) -> Iterable[CommitRecord]:
+        metric = self.best
+        if metric is None:
+            return ()
+        rated = [record for record in records if metric in record.metrics]
+        return sorted(rated, key=lambda record: record.metrics[metric], reverse=self.highest)[: self.best_count]
+
+
+def keep_policy(keep: int | Keep) -> Keep:
+    """The policy of the setting `keep`."""
+    return keep if isinstance(keep, Keep) else Keep(last=keep)
+
+
+def retire(store: Store, place: TaskPlace, records: Iterable[CommitRecord], may_delete: Callable[[], bool]) -> None:
+    """Deletes checkpoints, oldest first; asks `may_delete` before each deletion and stops when it says no."""
+    for record in records:
+        name = CommitName(record.step, record.attempt, record.sequence)
+        if not may_delete():
+            return
+        store.delete(place.commit(name))
+        still_named = _named_files(store, place)
+        for file in record.files:
+            if file.name in still_named:
+                continue
+            if not may_delete():
+                return
+            store.delete(file.name)
+
+
+def remove_orphans(store: Store, place: TaskPlace, attempt: int, may_delete: Callable[[], bool]) -> int:
+    """Deletes data of attempts before `attempt` that no record names: saves that a death cut short.
+
+    Only data files of our own naming; a commit of such an attempt that arrives now would not count anyway.
+    """
+    named = _named_files(store, place)
+    removed = 0
+    for entry in store.list(place.data):
+        writer = data_attempt(entry.name)
+        if writer is None or writer >= attempt or entry.name in named:
+            continue
+        if not may_delete():
+            break
+        store.delete(entry.name)
+        removed += 1
+    return removed
+
+
+def _named_files(store: Store, place: TaskPlace) -> set[str]:
+    named: set[str] = set()
+    for name in commit_names(store, place):
+        with suppress(ObjectMissing, CheckpointCorrupt):  # a damaged record names nothing that could be restored
+            named |= {file.name for file in load_record(store, place.commit(name)).files}
+    return named

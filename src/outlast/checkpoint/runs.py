@@ -1,0 +1,122 @@
+"""Which run a process belongs to, and whether a run is finished."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from outlast.checkpoint.lineage import read_lineage
+from outlast.checkpoint.places import (
+    EXECUTIONS,
+    FORMAT,
+    STORE_MARK,
+    CommitName,
+    RunPlace,
+    TaskPlace,
+    checked_name,
+    run_number,
+)
+from outlast.checkpoint.sealed import load_sealed, seal
+from outlast.clock import Clock, iso_utc
+from outlast.errors import CheckpointCorrupt, ObjectExists, ObjectMissing
+from outlast.ports import Store
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What is known when a process asks for its run. `named` overrides; `fresh` asks for a new one."""
+
+    job: str
+    tasks: int
+    execution: str | None
+    named: str | None = None
+    fresh: bool = False
+
+
+def mark_store(store: Store) -> None:
+    """Marks the root as a store, so that tools know it for one."""
+    _create_once(store, STORE_MARK, {"format": FORMAT})
+
+
+def find_or_start_run(store: Store, request: RunRequest, clock: Clock) -> RunPlace:
+    """The run of this process; starts one where the contract asks for it.
+
+    A platform's execution is bound to one run by a create-only record: the first task to start decides, the others
+    read. Without an execution identity, the newest numbered run is taken, finished or not.
+    """
+    if request.named:
+        return _start(store, RunPlace(request.job, checked_name(request.named, setting="run")), request, clock)
+    if request.execution is None:
+        return _start(store, _newest_or_next(store, request, unfinished_only=False), request, clock)
+    binding = f"{request.job}/{EXECUTIONS}/{checked_name(request.execution, setting='execution')}.json"
+    bound = _bound_run(store, binding)
+    if bound is None:
+        place = _start(store, _newest_or_next(store, request, unfinished_only=True), request, clock)
+        _create_once(store, binding, {"run": place.run, "at": iso_utc(clock.wall_seconds())})
+        bound = _bound_run(store, binding) or place.run
+    return RunPlace(request.job, bound)
+
+
+def runs_of(store: Store, job: str) -> list[str]:
+    """The runs of a job, named ones first, then the numbered in order."""
+    names = {entry.name.split("/")[1] for entry in store.list(job) if entry.name.count("/") >= 2}
+    return sorted(names - {EXECUTIONS}, key=lambda run: (run_number(run) or -1, run))
+
+
+def run_is_finished(store: Store, place: RunPlace) -> bool:
+    """A run is finished when all its tasks are."""
+    tasks = _number_of_tasks(store, place)
+    return all(finished_step(store, place.task(index)) is not None for index in range(tasks))
+
+
+def finished_step(store: Store, place: TaskPlace) -> int | None:
+    """The step at which a task is finished, or None while it is not.
+
+    It is when its newest commit that counts carries a finish mark.
+    """
+    counted = read_lineage(store, place).counted
+    marks = {CommitName.parse(entry.name.rpartition("/")[2]) for entry in store.list(place.marks)}
+    return counted[0].step if counted and counted[0] in marks else None
+
+
+def mark_finished(store: Store, place: TaskPlace, name: CommitName, clock: Clock) -> None:
+    """Marks a task as finished by one of its commits."""
+    _create_once(store, place.mark(name), {"commit": name.text, "at": iso_utc(clock.wall_seconds())})
+
+
+def _newest_or_next(store: Store, request: RunRequest, *, unfinished_only: bool) -> RunPlace:
+    numbers = [number for run in runs_of(store, request.job) if (number := run_number(run)) is not None]
+    newest = max(numbers, default=0)
+    place = RunPlace(request.job, f"run-{newest}")
+    if newest and not request.fresh and not (unfinished_only and run_is_finished(store, place)):
+        return place
+    return RunPlace(request.job, f"run-{newest + 1}")
+
+
+def _start(store: Store, place: RunPlace, request: RunRequest, clock: Clock) -> RunPlace:
+    _create_once(
+        store,
+        place.record,
+        {"run": place.run, "job": place.job, "tasks": request.tasks, "started_at": iso_utc(clock.wall_seconds())},
+    )
+    return place
+
+
+def _number_of_tasks(store: Store, place: RunPlace) -> int:
+    try:
+        return max(1, int(load_sealed(store, place.record)["tasks"]))
+    except (ObjectMissing, CheckpointCorrupt, KeyError, ValueError, TypeError):
+        return 1  # a copied or damaged store: its one task decides
+
+
+def _bound_run(store: Store, binding: str) -> str | None:
+    try:
+        return checked_name(str(load_sealed(store, binding)["run"]), setting="run")
+    except ObjectMissing:
+        return None
+
+
+def _create_once(store: Store, name: str, record: Mapping[str, Any]) -> None:
+    try:
+        store.create(name, seal(record))
+    except ObjectExists:
+        return  # somebody was first, which is all that was wanted

@@ -1,0 +1,43 @@
+"""Small JSON records that carry their own digest, so that a damaged one is known for what it is."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import xxhash
+
+from outlast.errors import CheckpointCorrupt
+from outlast.ports import Bytes, Store
+
+
+def digest(data: Bytes) -> str:
+    """XXH3, 128 bits, in hex: fast enough to check everything always; it guards against damage, not malice."""
+    return xxhash.xxh3_128_hexdigest(data)
+
+
+def seal(record: Mapping[str, Any]) -> bytes:
+    """A record as JSON with its digest."""
+    body = _canonical(record)
+    return b'{"digest":"xxh3_128:' + digest(body).encode() + b'","record":' + body + b"}\n"
+
+
+def unseal(data: bytes, *, name: str) -> dict[str, Any]:
+    """The record; raises CheckpointCorrupt saying what is wrong with it."""
+    try:
+        outer = json.loads(data)
+        record, expected = outer["record"], outer["digest"]
+        found = f"xxh3_128:{digest(_canonical(record))}"
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointCorrupt(f"{name} is not a whole record ({len(data)} bytes)") from error
+    if found != expected or not isinstance(record, dict):
+        raise CheckpointCorrupt(f"{name} was changed since it was written: its digest does not fit")
+    return record
+
+
+def load_sealed(store: Store, name: str) -> dict[str, Any]:
+    """A sealed record of a store; raises ObjectMissing, CheckpointCorrupt, StoreUnreachable."""
+    return unseal(store.read(name), name=name)
+
+
+def _canonical(record: object) -> bytes:
+    return json.dumps(record, sort_keys=True, separators=(",", ":")).encode()

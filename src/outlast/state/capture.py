@@ -1,0 +1,346 @@
+"""From a user's state to a snapshot: a tree of nodes, and leaves of raw bytes that still share the state's memory."""
+
+import array
+import dataclasses
+import enum
+import json
+import random
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from outlast.errors import StateUnsupported
+from outlast.ports import ArraySpec, Framework, Unsupported
+from outlast.state.scalars import TO_NODE, Node
+from outlast.state.shape import Ground, Standing, class_name
+
+_INLINE_BYTES = 1024  # longer bytes become leaves of their own
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+_FACTORIES = {kind.__name__: kind for kind in (int, float, str, list, dict, set)}
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """Anything with state_dict and load_state_dict: modules, optimizers, schedulers, loaders."""
+
+    def state_dict(self) -> Any:
+        """Its state as a tree."""
+        ...
+
+    def load_state_dict(self, state_dict: Any) -> Any:
+        """Puts a state back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """Raw bytes with what they are; `data` may share memory with the program until the snapshot is persisted."""
+
+    name: str
+    spec: ArraySpec
+    data: memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A state at one moment: `tree` as JSON nodes that refer to `leaves` by index."""
+
+    tree: Mapping[str, Node]
+    leaves: tuple[Leaf, ...]
+
+    @property
+    def bytes(self) -> int:
+        """The size of all leaves."""
+        return sum(len(leaf.data) for leaf in self.leaves)
+
+
+def raw_spec(data: memoryview) -> ArraySpec:
+    """Bytes that are nothing more."""
+    return ArraySpec("raw", "uint8", (len(data),))
+
+
+class Capture:
+    """Turns named values into one snapshot. Use once.
+
+    `ground` is None for the very first walk, which makes it (see `made`); later walks check against it.
+    """
+
+    def __init__(
+        self,
+        frameworks: Sequence[Framework],
+        *,
+        ground: Ground | None = None,
+        classes: Sequence[type] = (),
+        require_finite: bool = False,
+    ) -> None:
+        self.made = Ground(classes={class_name(kind): kind for kind in classes})
+        self._ground = ground
+        self._frameworks = frameworks
+        self._require_finite = require_finite
+        self._leaves: list[Leaf] = []
+        self._names: set[str] = set()
+        self._seen: dict[Hashable, str] = {}
+        self._open: set[int] = set()
+        self._inside_object = False
+        self._alive: list[object] = []  # what the keys in _seen were made from must not be freed meanwhile
+
+    def snapshot(self, tree: Mapping[str, Node]) -> Snapshot:
+        """The snapshot of all that was added."""
+        return Snapshot(tree, tuple(self._leaves))
+
+    def add(self, path: str, value: object) -> Node:
+        """The node of a value. Raises StateUnsupported naming the key path of what cannot be restored faithfully."""
+        try:
+            node = self._node(path, value)
+        except RecursionError:
+            raise StateUnsupported(f"{path} is nested too deeply to be saved") from None
+        self._check_nothing_vanished(path)
+        return node
+
+    def _check_nothing_vanished(self, path: str) -> None:
+        if self._ground is None:
+            return
+        for lost in self._ground.below(path):
+            if lost not in self.made.standing:
+                raise StateUnsupported(
+                    f"{lost} was a {self._ground.standing[lost].what} at the start and is gone now, so a resumed "
+                    "program could not be given this state; start with None there, or keep the object"
+                )
+
+    def _node(self, path: str, value: Any) -> Node:
+        kind = type(value)
+        try:
+            if kind in TO_NODE and not (kind is bytes and len(value) > _INLINE_BYTES):
+                self._refuse_nonfinite(path, value)
+                return TO_NODE[kind](value)
+            node = self._container(path, kind, value)
+            return self._object(path, value) if node is None else node
+        except Unsupported as error:
+            raise StateUnsupported(f"{path} cannot be saved: {error}") from error
+
+    # --- containers and buffers of the standard library ---------------------------------------------
+
+    def _container(self, path: str, kind: type, value: Any) -> Node:
+        if kind is bytes:
+            return {"$": "bytes", "leaf": self.leaf(path, memoryview(value))}
+        if kind is tuple or kind is frozenset:
+            return {"$": kind.__name__, "v": self._items(path, list(value))}
+        builds: dict[type, Callable[[str, Any], Node]] = {
+            list: self._items,
+            dict: self._dict,
+            OrderedDict: self._dict,
+            defaultdict: self._dict,
+            Counter: self._dict,
+            set: self._set,
+            deque: self._deque,
+            bytearray: self._bytearray,
+            array.array: self._array_array,
+        }
+        return self._once(path, id(value), value, builds[kind]) if kind in builds else None
+
+    def _once(self, path: str, key: Hashable, value: Any, build: Callable[[str, Any], Node]) -> Node:
+        """The node of a value with an identity: built at the first meeting, referred to at later ones."""
+        if key in self._seen:
+            if id(value) in self._open:
+                raise StateUnsupported(f"{path} contains itself (as {self._seen[key]}), which cannot be saved")
+            return {"$": "same", "as": self._seen[key]}
+        self._seen[key] = path
+        self._alive.append(value)
+        self._open.add(id(value))
+        node = build(path, value)
+        self._open.discard(id(value))
+        return node
+
+    def _items(self, path: str, values: list[Any]) -> list[Node]:
+        if set(map(type, values)) <= _PLAIN and all(map(_exact_in_json, values)):
+            return list(values)  # long lists of plain values would otherwise cost a call each
+        return [self._node(f"{path}[{index}]", value) for index, value in enumerate(values)]
+
+    def _dict(self, path: str, value: dict[Any, Any]) -> Node:
+        plain_keys = all(type(key) is str for key in value) and "$" not in value
+        entries = [(key, self._node(f"{path}[{key!r}]", item)) for key, item in value.items()]
+        if type(value) is dict and plain_keys:
+            return dict(entries)
+        keyed = [[self._node(f"{path} key {key!r}", key), node] for key, node in entries]
+        node: dict[str, Node] = {"$": type(value).__name__, "items": keyed}
+        if isinstance(value, defaultdict):
+            node["factory"] = self._factory(path, value)
+        metadata = getattr(value, "_metadata", None)  # torch keeps the versions of its modules there
+        if metadata is not None:
+            node["metadata"] = self._node(f"{path}._metadata", metadata)
+        return node
+
+    def _factory(self, path: str, value: defaultdict[Any, Any]) -> str | None:
+        factory = value.default_factory
+        if factory is None:
+            return None
+        name = getattr(factory, "__name__", "")
+        if _FACTORIES.get(name) is not factory:
+            raise StateUnsupported(f"{path} has default_factory {factory!r}; only {', '.join(_FACTORIES)} can be saved")
+        return name
+
+    def _set(self, path: str, value: set[Any]) -> Node:
+        return {"$": "set", "v": self._items(path, list(value))}
+
+    def _deque(self, path: str, value: deque[Any]) -> Node:
+        return {"$": "deque", "v": self._items(path, list(value)), "maxlen": value.maxlen}
+
+    def _bytearray(self, path: str, value: bytearray) -> Node:
+        return {"$": "bytearray", "leaf": self.leaf(path, memoryview(value))}
+
+    def _array_array(self, path: str, value: "array.array[Any]") -> Node:
+        return {"$": "array.array", "code": value.typecode, "leaf": self.leaf(path, memoryview(value).cast("B"))}
+
+    # --- objects ------------------------------------------------------------------------------------
+
+    def _object(self, path: str, value: Any) -> Node:
+        for framework in self._frameworks:
+            if framework.owns(value):
+                return self._array(path, framework, value)
+            if framework.owns_generator(value):
+                return self._generator(path, framework, value)
+        if type(value) is random.Random:
+            return self._once(path, id(value), value, self._python_random)
+        if isinstance(value, type):
+            raise StateUnsupported(f"{path} is a class ({class_name(value)}), not a value")
+        if isinstance(value, Stateful):
+            return self._once(path, id(value), value, self._stateful)
+        return self._structured(path, value)
+
+    def _array(self, path: str, framework: Framework, value: Any) -> Node:
+        spec = framework.spec(value)
+        if self._require_finite and not framework.is_finite(value):
+            raise StateUnsupported(f"{path} has elements that are not finite, which require_finite=True refuses")
+        writable = framework.writable(value)
+        if writable:
+            self._stand(path, Standing.array(spec))
+        key = framework.alias_key(value) if not spec.extra.get("scalar") else object()
+
+        def build(path: str, value: Any) -> Node:
+            return {"$": "array", "leaf": self.leaf(path, framework.buffer(value), spec)}
+
+        return self._once(path, (framework.name, key), value, build)
+
+    def _generator(self, path: str, framework: Framework, value: Any) -> Node:
+        self._stand(path, Standing.generator(value), needed=True)
+
+        def build(path: str, value: Any) -> Node:
+            state = self.detached(f"{path}.state", framework.generator_state(value))
+            return {"$": "generator", "framework": framework.name, "v": state}
+
+        return self._once(path, id(value), value, build)
+
+    def _python_random(self, path: str, value: random.Random) -> Node:
+        self._stand(path, Standing.generator(value))
+        return {"$": "random.Random", "v": python_random_node(self, path, value.getstate())}
+
+    def _stateful(self, path: str, value: Stateful) -> Node:
+        self._stand(path, Standing.stateful(value), needed=True)
+        state = self.detached(f"{path}.state_dict()", value.state_dict())
+        return {"$": "stateful", "class": class_name(type(value)), "v": state}
+
+    def detached(self, path: str, value: object) -> Node:
+        """The node of a value that is handed over as a whole at the restore: nothing of it stands in the program."""
+        inner = Capture(self._frameworks, require_finite=self._require_finite)
+        inner._leaves, inner._names, inner._seen = self._leaves, self._names, self._seen
+        inner._open, inner._alive, inner.made.classes = self._open, self._alive, self.made.classes
+        inner._ground = self._ground and Ground(classes=self._ground.classes)
+        inner._inside_object = True
+        return inner._node(path, value)
+
+    def _structured(self, path: str, value: Any) -> Node:
+        kind = type(value)
+        if isinstance(value, enum.Enum):
+            return {"$": "enum", "class": self._class(path, kind), "v": self._node(f"{path}.value", value.value)}
+        for framework in self._frameworks:
+            if framework.owns_tree(value):
+                named = framework.tree_leaves(value)
+                nodes = [self._node(f"{path}{name}", leaf) for name, leaf in named]
+                return {"$": "tree", "framework": framework.name, "names": [name for name, _ in named], "v": nodes}
+        if isinstance(value, tuple) and hasattr(kind, "_fields") and kind.__base__ is tuple:
+            nodes = [self._node(f"{path}.{name}", item) for name, item in zip(kind._fields, value, strict=True)]
+            return {"$": "namedtuple", "class": self._class(path, kind), "names": list(kind._fields), "v": nodes}
+        if dataclasses.is_dataclass(value):
+            return self._once(path, id(value), value, self._dataclass)
+        raise StateUnsupported(
+            f"{path} is a {class_name(kind)}, which cannot be restored faithfully; give the class state_dict and "
+            "load_state_dict, make it a dataclass, or leave it out of the state"
+        )
+
+    def _dataclass(self, path: str, value: Any) -> Node:
+        names = [field.name for field in dataclasses.fields(value)]
+        extra = set(getattr(value, "__dict__", ())) - set(names)
+        if extra:
+            raise StateUnsupported(f"{path} has attributes beyond its fields: {', '.join(sorted(extra))}")
+        fields = {name: self._node(f"{path}.{name}", getattr(value, name)) for name in names if hasattr(value, name)}
+        return {"$": "dataclass", "class": self._class(path, type(value)), "fields": fields}
+
+    # --- bookkeeping --------------------------------------------------------------------------------
+
+    def _class(self, path: str, kind: type) -> str:
+        name = class_name(kind)
+        if self._ground is not None and name not in self._ground.classes:
+            raise StateUnsupported(
+                f"{path} is a {name}, and no value of that class stood in the state at the start, so a resumed program "
+                f"would not know it; pass classes=({kind.__name__},) to Job"
+            )
+        self.made.classes[name] = kind
+        return name
+
+    def _stand(self, path: str, standing: Standing, *, needed: bool = False) -> None:
+        """Notes an in-place value. `needed`: it can only be restored into one that stands in the program."""
+        before = self._ground and self._ground.standing.get(path)
+        if needed and (self._inside_object or (self._ground and not before)):
+            raise StateUnsupported(
+                f"{path} is a {standing.what} that did not stand there when the job started, so a resumed program "
+                "would have nothing to restore it into; put it into the state from the start"
+            )
+        if before and before != standing:
+            raise StateUnsupported(
+                f"{path} is a {standing.what} and was a {before.what} at the start, so a resumed program could not be "
+                "given this state in place; start with None there to have it assigned"
+            )
+        self.made.standing[path] = standing
+
+    def leaf(self, path: str, data: memoryview, spec: ArraySpec | None = None) -> int:
+        """Adds raw bytes under a name made from `path`; returns the index that nodes refer to."""
+        data = data.cast("B") if data.nbytes else memoryview(b"")
+        name, again = _leaf_name(path), 1
+        while name in self._names:
+            again += 1
+            name = f"{_leaf_name(path)}#{again}"
+        self._names.add(name)
+        self._leaves.append(Leaf(name, spec or raw_spec(data), data))
+        return len(self._leaves) - 1
+
+    def _refuse_nonfinite(self, path: str, value: Any) -> None:
+        if self._require_finite and type(value) in (float, complex) and value - value != 0:
+            raise StateUnsupported(f"{path} is {value}, which require_finite=True refuses")
+
+
+def python_random_node(capture: Capture, path: str, state: Any) -> Node:
+    """The state of a Mersenne Twister of the standard library: version, 625 words, the spare Gaussian."""
+    version, words, spare = state
+    packed = array.array("I", words)
+    return {"version": version, "leaf": capture.leaf(path, memoryview(packed).cast("B")), "spare": _spare(spare)}
+
+
+def _spare(value: float | None) -> Node:
+    return None if value is None else TO_NODE[float](value)
+
+
+def _exact_in_json(value: Any) -> bool:
+    if type(value) is int:
+        return -(1 << 63) < value < (1 << 63)
+    return type(value) is not float or value - value == 0
+
+
+def _leaf_name(path: str) -> str:
+    """A leaf's name in the data file: the key path, in characters that every JSON reader takes."""
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+def tree_bytes(tree: Mapping[str, Node]) -> bytes:
+    """The tree as JSON."""
+    return json.dumps(tree, separators=(",", ":"), allow_nan=False).encode()

@@ -1,0 +1,402 @@
+"""From a checkpoint's tree back into the program: mutable values in place, every other value assigned.
+
+Two passes: `plan` compares the tree with what stands in the program and raises StateMismatch before anything is
+touched; the steps it returns then do the work.
+"""
+
+import array
+import dataclasses
+import enum
+import random
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from outlast.errors import StateMismatch
+from outlast.ports import ArraySpec, Framework, Unsupported
+from outlast.state.capture import Stateful
+from outlast.state.scalars import FROM_NODE, Node
+from outlast.state.shape import Ground, Standing, class_name
+
+Make = Callable[[], Any]
+ReadLeaf = Callable[[int], memoryview]
+_FACTORIES = {kind.__name__: kind for kind in (int, float, str, list, dict, set)}
+_DICTS: dict[str, type] = {"OrderedDict": OrderedDict, "Counter": Counter, "dict": dict}
+
+
+class Absent:
+    """Nothing stands at this place of the program."""
+
+
+ABSENT = Absent()
+
+
+class Restorer:
+    """Restores named values of one checkpoint. `specs` gives what each leaf is; `read` its verified bytes."""
+
+    def __init__(
+        self,
+        specs: Sequence[ArraySpec],
+        read: ReadLeaf,
+        *,
+        ground: Ground,
+        framework: Callable[[str], Framework | None],
+    ) -> None:
+        self._specs, self._read = specs, read
+        self._ground = ground
+        self._framework_named = framework
+        self._met: set[str] = set()
+        self._nodes: dict[str, Node] = {}
+        self._standing: dict[str, Any] = {}
+        self._made: dict[str, Any] = {}
+
+    def plan(self, path: str, node: Node, template: Any = ABSENT) -> Make:
+        """Checks a node against what stands in the program; the returned step restores it and gives the value.
+
+        Raises StateMismatch naming the key path of what differs.
+        """
+        make = self._plan(path, node, template)
+        for lost in self._ground.below(path):
+            if lost not in self._met:
+                raise StateMismatch(
+                    f"{lost} is in the program (a {self._ground.standing[lost].what}) and not in the checkpoint"
+                )
+        return make
+
+    def _plan(self, path: str, node: Node, template: Any) -> Make:
+        if isinstance(node, list):
+            return self._kept(path, node, template, self._list(path, node, template))
+        if not isinstance(node, dict):
+            return lambda: node
+        kind = node.get("$")
+        if kind is None:
+            return self._kept(path, node, template, self._dict(path, node.items(), dict, template))
+        if kind in FROM_NODE and "leaf" not in node:
+            value = FROM_NODE[kind](node)
+            return lambda: value
+        if kind == "same":
+            return self._same(path, node, template)
+        builder = _BUILDERS.get(kind)
+        if builder is None:
+            raise StateMismatch(f"{path} is of kind {kind!r}, which this version of outlast does not know")
+        return self._kept(path, node, template, builder(self, path, node, template))
+
+    def _kept(self, path: str, node: Node, template: Any, make: Make) -> Make:
+        """Remembers what came out, for later references to it."""
+        self._nodes[path], self._standing[path] = node, template
+
+        def kept() -> Any:
+            self._made[path] = make()
+            return self._made[path]
+
+        return kept
+
+    def _same(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        first = node["as"]
+        if first not in self._nodes:
+            raise StateMismatch(f"{path} refers to {first}, which is not in this checkpoint")
+        shared = self._standing[first]
+        in_place = self._ground.standing.get(path)
+        if in_place is None:
+            return lambda: self._made[first]
+        if shared is ABSENT:  # the other name is inside an object: fill this one with the same bytes
+            return self._plan(path, self._nodes[first], template)
+        if not self._one_memory(shared, template):
+            raise StateMismatch(f"{path} and {first} were one object in the checkpoint, and are two in the program")
+        self._met.add(path)
+        return lambda: template
+
+    def _one_memory(self, first: Any, second: Any) -> bool:
+        if first is second:
+            return True
+        for name in ("torch", "numpy"):
+            framework = self._framework_named(name)
+            if framework and framework.owns(first) and framework.owns(second):
+                return framework.alias_key(first) == framework.alias_key(second)
+        return False
+
+    # --- containers ---------------------------------------------------------------------------------
+
+    def _items(self, path: str, nodes: list[Node], standing: Sequence[Any]) -> list[Make]:
+        known = len(standing)
+        return [
+            self._plan(f"{path}[{index}]", node, standing[index] if index < known else ABSENT)
+            for index, node in enumerate(nodes)
+        ]
+
+    def _list(self, path: str, nodes: list[Node], template: Any) -> Make:
+        if not any(isinstance(node, dict | list) for node in nodes):
+            return lambda: _refill_list(template, list(nodes))
+        makes = self._items(path, nodes, template if type(template) is list else ())
+        return lambda: _refill_list(template, [make() for make in makes])
+
+    def _tuple(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        makes = self._items(path, node["v"], template if type(template) is tuple else ())
+        return lambda: tuple(make() for make in makes)
+
+    def _set(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        makes = self._items(path, node["v"], ())
+
+        def make() -> Any:
+            values = [each() for each in makes]
+            if node["$"] == "frozenset":
+                return frozenset(values)
+            target = template if type(template) is set else set()
+            target.clear()
+            target.update(values)
+            return target
+
+        return make
+
+    def _deque(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        fits = type(template) is deque and template.maxlen == node["maxlen"]
+        makes = self._items(path, node["v"], template if fits else ())
+
+        def make() -> Any:
+            values = [each() for each in makes]
+            target = template if fits else deque(maxlen=node["maxlen"])
+            target.clear()
+            target.extend(values)
+            return target
+
+        return make
+
+    def _keyed(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        name = node["$"]
+        keys = [self._plan(f"{path} key", key, ABSENT)() for key, _ in node["items"]]
+        items = zip(keys, [item for _, item in node["items"]], strict=True)
+        if name != "defaultdict":
+            make = self._dict(path, items, _DICTS[name], template)
+        else:
+            factory = node["factory"] and _FACTORIES[node["factory"]]
+            fits = type(template) is defaultdict and template.default_factory is factory
+            make = self._dict(path, items, defaultdict, template if fits else defaultdict(factory))
+        return self._with_metadata(path, node, make)
+
+    def _with_metadata(self, path: str, node: Mapping[str, Any], make: Make) -> Make:
+        if "metadata" not in node:
+            return make
+        metadata = self._plan(f"{path}._metadata", node["metadata"], ABSENT)
+
+        def with_metadata() -> Any:
+            value = make()
+            value.__dict__["_metadata"] = metadata()
+            return value
+
+        return with_metadata
+
+    def _dict(self, path: str, items: Any, kind: type, template: Any) -> Make:
+        target: Any = template if type(template) is kind else kind()
+        makes = {key: self._plan(f"{path}[{key!r}]", node, target.get(key, ABSENT)) for key, node in items}
+
+        def make() -> Any:
+            values = {key: each() for key, each in makes.items()}
+            target.clear()
+            target.update(values)
+            return target
+
+        return make
+
+    # --- buffers ------------------------------------------------------------------------------------
+
+    def _bytes(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        return lambda: bytes(self._read(node["leaf"]))
+
+    def _bytearray(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        def make() -> Any:
+            target = template if type(template) is bytearray else bytearray()
+            target[:] = self._read(node["leaf"])
+            return target
+
+        return make
+
+    def _array_array(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        def make() -> Any:
+            fits = type(template) is array.array and template.typecode == node["code"]
+            target = template if fits else array.array(node["code"])
+            del target[:]
+            target.frombytes(self._read(node["leaf"]))
+            return target
+
+        return make
+
+    def _array(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        spec = self._specs[node["leaf"]]
+        framework = self._framework(path, spec.framework)
+        if self._expect(path, Standing.array(spec)):
+            return lambda: _filled(framework, template, self._read(node["leaf"]))
+        standing = template if framework.owns(template) else None
+
+        def make() -> Any:
+            try:
+                return framework.make(spec, self._read(node["leaf"]), standing)
+            except Unsupported as error:
+                raise StateMismatch(f"{path} cannot be restored: {error}") from error
+
+        return make
+
+    # --- objects ------------------------------------------------------------------------------------
+
+    def _expect(self, path: str, saved: Standing) -> bool:
+        """Whether an in-place value of this kind stands at the path; raises when another kind does."""
+        standing = self._ground.standing.get(path)
+        if standing is None:
+            return False
+        if standing != saved:
+            raise StateMismatch(f"{path} is a {standing.what} in the program and a {saved.what} in the checkpoint")
+        self._met.add(path)
+        return True
+
+    def _generator(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        framework = self._framework(path, node["framework"])
+        if path not in self._ground.standing or not framework.owns_generator(template):
+            raise StateMismatch(f"{path} is a random generator in the checkpoint and not in the program")
+        self._met.add(path)
+        state = self._plan(f"{path}.state", node["v"], ABSENT)
+
+        def make() -> Any:
+            try:
+                framework.set_generator_state(template, state())
+            except Unsupported as error:
+                raise StateMismatch(f"{path} cannot be restored: {error}") from error
+            return template
+
+        return make
+
+    def _python_random(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        fresh = random.Random()  # noqa: S311 - a training job draws from it, no secret does
+        target = template if self._expect(path, Standing.generator(fresh)) else fresh
+
+        def make() -> Any:
+            target.setstate(python_random_state(self, node["v"]))
+            return target
+
+        return make
+
+    def _stateful(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        if not isinstance(template, Stateful) or path not in self._ground.standing:
+            raise StateMismatch(f"{path} is a {node['class']} in the checkpoint; the program has no such object there")
+        if class_name(type(template)) != node["class"]:
+            raise StateMismatch(
+                f"{path} is a {node['class']} in the checkpoint and a {class_name(type(template))} in the program"
+            )
+        self._met.add(path)
+        state = self._plan(f"{path}.state_dict()", node["v"], ABSENT)
+
+        def make() -> Any:
+            try:
+                template.load_state_dict(state())
+            except (RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
+                raise StateMismatch(f"{path}: load_state_dict refused the checkpoint's state: {error}") from error
+            return template
+
+        return make
+
+    def _enum(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        kind = self._class(path, node, lambda kind: issubclass(kind, enum.Enum))
+        value = self._plan(f"{path}.value", node["v"], ABSENT)
+        return lambda: kind(value())
+
+    def _namedtuple(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        kind = self._class(path, node, lambda kind: issubclass(kind, tuple))
+        if list(getattr(kind, "_fields", ())) != node["names"]:
+            raise StateMismatch(f"{path}: the fields of {node['class']} are others than in the checkpoint")
+        standing: Any = template if type(template) is kind else ()
+        makes = [
+            self._plan(f"{path}.{name}", item, standing[index] if standing else ABSENT)
+            for index, (name, item) in enumerate(zip(node["names"], node["v"], strict=True))
+        ]
+        return lambda: tuple.__new__(kind, [make() for make in makes])
+
+    def _dataclass(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        kind = self._class(path, node, dataclasses.is_dataclass)
+        unknown = set(node["fields"]) - set(getattr(kind, "__dataclass_fields__", ()))
+        if unknown:
+            raise StateMismatch(f"{path}: {node['class']} has no field {', '.join(sorted(unknown))} in the program")
+        standing = template if type(template) is kind else None
+        makes = {
+            name: self._plan(f"{path}.{name}", item, getattr(standing, name, ABSENT))
+            for name, item in node["fields"].items()
+        }
+
+        def make() -> Any:
+            value: Any = object.__new__(kind)
+            for name, each in makes.items():
+                object.__setattr__(value, name, each())
+            return value
+
+        return make
+
+    def _tree(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        framework = self._framework(path, node["framework"])
+        if not framework.owns_tree(template):
+            raise StateMismatch(f"{path} is a {node['framework']} tree in the checkpoint and not in the program")
+        standing = framework.tree_leaves(template)
+        if [name for name, _ in standing] != node["names"]:
+            raise StateMismatch(f"{path} has another structure in the program than in the checkpoint")
+        makes = [
+            self._plan(f"{path}{name}", item, leaf) for (name, leaf), item in zip(standing, node["v"], strict=True)
+        ]
+        return lambda: framework.tree_rebuild(template, [make() for make in makes])
+
+    def _class(self, path: str, node: Mapping[str, Any], fits: Callable[[type], bool]) -> type:
+        kind = self._ground.classes.get(node["class"])
+        if kind is None or not fits(kind):
+            raise StateMismatch(
+                f"{path} is a {node['class']} in the checkpoint, and no such value stands in the program's state; "
+                "outlast imports nothing on a checkpoint's word: pass classes=(...) to Job"
+            )
+        return kind
+
+    def _framework(self, path: str, name: str) -> Framework:
+        framework = self._framework_named(name)
+        if framework is None:
+            raise StateMismatch(f"{path} is made of {name} in the checkpoint, and the program has not imported {name}")
+        return framework
+
+    def leaf(self, index: int) -> memoryview:
+        """The verified bytes of a leaf."""
+        return self._read(index)
+
+
+def python_random_state(restorer: Restorer, node: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What random.setstate takes."""
+    words = array.array("I")
+    words.frombytes(restorer.leaf(node["leaf"]))
+    spare = node["spare"]
+    return node["version"], tuple(words), FROM_NODE["float"](spare) if isinstance(spare, dict) else spare
+
+
+def _filled(framework: Framework, target: Any, data: memoryview) -> Any:
+    framework.fill(target, data)
+    return target
+
+
+def _refill_list(template: Any, values: list[Any]) -> list[Any]:
+    target: list[Any] = template if type(template) is list else []
+    target[:] = values
+    return target
+
+
+_Builder = Callable[[Restorer, str, Any, Any], Make]
+_BUILDERS: dict[str, _Builder] = {
+    "bytes": Restorer._bytes,
+    "tuple": Restorer._tuple,
+    "frozenset": Restorer._set,
+    "set": Restorer._set,
+    "deque": Restorer._deque,
+    "dict": Restorer._keyed,
+    "OrderedDict": Restorer._keyed,
+    "Counter": Restorer._keyed,
+    "defaultdict": Restorer._keyed,
+    "bytearray": Restorer._bytearray,
+    "array.array": Restorer._array_array,
+    "array": Restorer._array,
+    "generator": Restorer._generator,
+    "random.Random": Restorer._python_random,
+    "stateful": Restorer._stateful,
+    "enum": Restorer._enum,
+    "namedtuple": Restorer._namedtuple,
+    "dataclass": Restorer._dataclass,
+    "tree": Restorer._tree,
+}

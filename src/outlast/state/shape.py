@@ -1,0 +1,49 @@
+"""What stands in the program at the start, by key path: the ground on which a checkpoint is restored.
+
+A value that is restored in place (an array, a generator, an object with load_state_dict) must still be there, and
+of the same kind, whenever the state is saved; otherwise the save could never be put back, and is refused.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from outlast.ports import ArraySpec
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One value that is restored in place. `what` tells it apart for people and for comparison."""
+
+    what: str
+
+    @classmethod
+    def array(cls, spec: ArraySpec) -> "Standing":
+        """An array or tensor; its framework, dtype and shape must stay."""
+        return cls(f"{spec.framework} array {spec.dtype}{list(spec.shape)}")
+
+    @classmethod
+    def stateful(cls, value: object) -> "Standing":
+        """An object with load_state_dict; its class must stay."""
+        return cls(f"object of class {class_name(type(value))}")
+
+    @classmethod
+    def generator(cls, value: object) -> "Standing":
+        """A random generator; its class must stay."""
+        return cls(f"generator of class {class_name(type(value))}")
+
+
+@dataclass(slots=True)
+class Ground:
+    """The in-place values by key path, and the classes that stand in the state by name."""
+
+    standing: dict[str, Standing] = field(default_factory=dict)
+    classes: dict[str, type] = field(default_factory=dict)
+
+    def below(self, root: str) -> Iterable[str]:
+        """The key paths at or below `root`."""
+        return [path for path in self.standing if path == root or path.startswith((f"{root}[", f"{root}."))]
+
+
+def class_name(kind: type) -> str:
+    """A class by module and qualified name."""
+    return f"{kind.__module__}.{kind.__qualname__}"

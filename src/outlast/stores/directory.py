@@ -1,0 +1,248 @@
+"""Checkpoints in a folder of a local disk: new names only, synced, and hard links to publish small records."""
+
+import errno
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+
+from outlast.errors import (
+    CheckpointCorrupt,
+    ObjectExists,
+    ObjectMissing,
+    SettingsError,
+    StoreUnreachable,
+)
+from outlast.ports import Bytes, StoredObject
+from outlast.stores.disk import LARGEST_WRITE_BYTES, Disk, LocalDisk
+
+_UNFINISHED = ".tmp-"
+_DEBRIS_SECONDS = 3600.0
+_GATHER_BYTES = 4 << 20  # small buffers are gathered up to this size, so that many of them cost few calls
+
+
+class DirectoryStore:
+    """A folder on a local disk, as a ports.Store.
+
+    A record appears whole or not at all: it is written under an unfinished name, synced, and then linked to its
+    own name, which fails if the name is taken; the folder is synced last. Data objects are written straight under
+    their final, new names. Folders below the root that are links, and links in place of files, are refused.
+    """
+
+    def __init__(self, path: str, *, disk: Disk | None = None) -> None:
+        if not path:
+            raise SettingsError("url='' names no folder")
+        self._root = os.path.abspath(os.path.expanduser(path))
+        self._disk = disk or LocalDisk()
+        self._known_folders: set[str] = set()
+
+    @property
+    def url(self) -> str:
+        return self._root
+
+    def create(self, name: str, data: bytes) -> None:
+        path = self._new_path(name)
+        folder = os.path.dirname(path)
+        unfinished = os.path.join(folder, f"{_UNFINISHED}{os.getpid()}-{secrets.token_hex(6)}")
+        with self._answering("write", name):
+            self._write_file(unfinished, [data])
+            try:
+                self._disk.link(unfinished, path)
+            except FileExistsError:
+                raise ObjectExists(f"{name} is already in {self.url}") from None
+            except OSError as error:
+                raise _without_links(error, folder) from error
+            finally:
+                with suppress(OSError):  # debris of this name is never chosen, and swept later
+                    self._disk.unlink(unfinished)
+            self._disk.sync_folder(folder)
+
+    def write(self, name: str, buffers: Iterable[Bytes]) -> int:
+        path = self._new_path(name)
+        with self._answering("write", name):
+            try:
+                written = self._write_file(path, buffers)
+            except FileExistsError:
+                raise ObjectExists(f"{name} is already in {self.url}") from None
+            self._disk.sync_folder(os.path.dirname(path))
+        return written
+
+    def append(self, name: str, data: bytes) -> None:
+        path = self._new_path(name)
+        with self._answering("write", name):
+            handle = self._disk.open_append(path)
+            try:
+                self._write_all(handle, memoryview(data))
+            finally:
+                self._disk.close(handle)
+
+    def read(self, name: str) -> bytes:
+        with self.open(name) as opened:
+            data = bytearray(opened.bytes)
+            opened.read_into(0, memoryview(data))
+        return bytes(data)
+
+    @contextmanager
+    def open(self, name: str) -> Iterator["_OpenFile"]:
+        path = self._path(name)
+        with self._answering("read", name):
+            try:
+                handle = self._disk.open_read(path)
+            except FileNotFoundError:
+                raise ObjectMissing(f"{name} is not in {self.url}") from None
+            except OSError as error:
+                if error.errno in (errno.ELOOP, 0):
+                    raise CheckpointCorrupt(f"{path} is a link or not a regular file") from error
+                raise
+            try:
+                yield _OpenFile(self._disk, handle, path)
+            finally:
+                self._disk.close(handle)
+
+    def list(self, prefix: str) -> list[StoredObject]:
+        folder = self._path(prefix) if prefix else self._root
+        with self._answering("list", prefix or "."):
+            found = [
+                StoredObject(name, status.st_size)
+                for name, status in self._walk(folder, f"{prefix}/" if prefix else "")
+                if not os.path.basename(name).startswith(_UNFINISHED)
+            ]
+        return sorted(found, key=lambda entry: entry.name)
+
+    def delete(self, name: str) -> None:
+        path = self._path(name)
+        with self._answering("delete", name):
+            try:
+                self._disk.unlink(path)
+            except FileNotFoundError:
+                return
+            self._disk.sync_folder(os.path.dirname(path))
+
+    def sweep(self, prefix: str) -> int:
+        """Removes unfinished records that a death left behind; a live writer's is milliseconds old."""
+        dead_since = time.time() - _DEBRIS_SECONDS
+        removed = 0
+        with self._answering("sweep", prefix):
+            for name, status in list(self._walk(self._path(prefix), f"{prefix}/")):
+                if os.path.basename(name).startswith(_UNFINISHED) and status.st_mtime < dead_since:
+                    self._disk.unlink(self._path(name))
+                    removed += 1
+        return removed
+
+    def _walk(self, folder: str, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
+        try:
+            entries = list(self._disk.entries(folder))
+        except FileNotFoundError:
+            return
+        for name, status in entries:
+            if stat.S_ISDIR(status.st_mode):
+                yield from self._walk(os.path.join(folder, name), f"{prefix}{name}/")
+            else:
+                yield prefix + name, status
+
+    def _path(self, name: str) -> str:
+        """The file of a name; raises CheckpointCorrupt for a name that leads out of the store."""
+        parts = name.split("/")
+        if any(part in ("", ".", "..") or "\0" in part for part in parts):
+            raise CheckpointCorrupt(f"{name!r} is not a name inside {self.url}")
+        folder = self._root
+        for part in parts[:-1]:
+            folder = os.path.join(folder, part)
+            if self._disk.is_link(folder):
+                raise CheckpointCorrupt(f"{folder} is a link; outlast follows none inside a store")
+        return os.path.join(folder, parts[-1])
+
+    def _new_path(self, name: str) -> str:
+        path = self._path(name)
+        with self._answering("write", name):
+            self._make_folders(os.path.dirname(path))
+        return path
+
+    def _make_folders(self, folder: str) -> None:
+        """Makes what is missing, and syncs the parents, so that a new folder survives a power cut."""
+        if folder in self._known_folders:
+            return
+        missing = [folder]
+        while not os.path.isdir(parent := os.path.dirname(missing[-1])) and parent != missing[-1]:
+            missing.append(parent)
+        for path in reversed(missing):
+            if self._disk.make_folder(path):
+                self._disk.sync_folder(os.path.dirname(path))
+        self._known_folders.add(folder)
+
+    def _write_file(self, path: str, buffers: Iterable[Bytes]) -> int:
+        handle = self._disk.create_file(path)
+        written = 0
+        try:
+            try:
+                for piece in _gathered(buffers):
+                    written += self._write_all(handle, piece)
+                self._disk.sync(handle)
+            finally:
+                self._disk.close(handle)
+        except OSError:
+            with suppress(OSError):  # it would only fill the disk; no record will ever name it
+                self._disk.unlink(path)
+            raise
+        return written
+
+    def _write_all(self, handle: int, data: memoryview) -> int:
+        done = 0
+        while done < len(data):
+            moved = self._disk.write(handle, data[done : done + LARGEST_WRITE_BYTES])
+            if moved <= 0:
+                raise OSError(errno.EIO, "the disk takes no more bytes")
+            done += moved
+        return done
+
+    @contextmanager
+    def _answering(self, verb: str, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (FileExistsError, NotADirectoryError) as error:
+            raise SettingsError(f"url={self.url!r} cannot hold checkpoints: {error}") from error
+        except OSError as error:
+            raise StoreUnreachable(f"cannot {verb} {name} in {self.url}: {error.strerror or error}") from error
+
+
+class _OpenFile:
+    """A file open for ranged reads, as a ports.OpenObject."""
+
+    def __init__(self, disk: Disk, handle: int, path: str) -> None:
+        self._disk, self._handle, self._path = disk, handle, path
+        self.bytes = disk.size(handle)
+
+    def read_into(self, offset: int, target: memoryview) -> None:
+        done = 0
+        while done < len(target):
+            piece = target[done : done + LARGEST_WRITE_BYTES]
+            moved = self._disk.read_at(self._handle, piece, offset + done)
+            if moved <= 0:
+                raise CheckpointCorrupt(f"{self._path} ends at {offset + done} bytes, before its content does")
+            done += moved
+
+
+def _gathered(buffers: Iterable[Bytes]) -> Iterator[memoryview]:
+    gathered = bytearray()
+    for buffer in buffers:
+        view = memoryview(buffer).cast("B")
+        if len(gathered) + len(view) <= _GATHER_BYTES:
+            gathered += view
+            continue
+        if gathered:
+            yield memoryview(gathered)
+            gathered = bytearray()
+        if len(view) <= _GATHER_BYTES:
+            gathered += view
+        else:
+            yield view
+    if gathered:
+        yield memoryview(gathered)
+
+
+def _without_links(error: OSError, folder: str) -> OSError:
+    if error.errno in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+        return OSError(error.errno, f"the file system of {folder} has no hard links, which a directory store needs")
+    return error

@@ -1,0 +1,110 @@
+"""The door to a local disk: each file-system call that a directory store makes, and no other."""
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import Protocol
+
+# One Linux write moves at most 0x7ffff000 bytes (B04); smaller pieces also let other threads in between.
+LARGEST_WRITE_BYTES = 64 << 20
+
+
+class Disk(Protocol):
+    """The file-system calls of a directory store. Paths are absolute; errors are OSError."""
+
+    def make_folder(self, path: str) -> bool: ...
+
+    def create_file(self, path: str) -> int: ...
+
+    def open_append(self, path: str) -> int: ...
+
+    def open_read(self, path: str) -> int: ...
+
+    def write(self, handle: int, data: memoryview) -> int: ...
+
+    def read_at(self, handle: int, target: memoryview, offset: int) -> int: ...
+
+    def size(self, handle: int) -> int: ...
+
+    def sync(self, handle: int) -> None: ...
+
+    def close(self, handle: int) -> None: ...
+
+    def link(self, source: str, target: str) -> None: ...
+
+    def unlink(self, path: str) -> None: ...
+
+    def sync_folder(self, path: str) -> None: ...
+
+    def entries(self, path: str) -> Iterator[tuple[str, os.stat_result]]: ...
+
+    def is_link(self, path: str) -> bool: ...
+
+
+class LocalDisk:
+    """The machine's own file system."""
+
+    def make_folder(self, path: str) -> bool:
+        """False if it was there."""
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            if os.path.isdir(path):
+                return False
+            raise
+        return True
+
+    def create_file(self, path: str) -> int:
+        # 0o666 under the umask, like any file: a mode of 0600 would lock out the next attempt's user.
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+
+    def open_append(self, path: str) -> int:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+
+    def open_read(self, path: str) -> int:
+        """Regular files only. Non-blocking, since opening a planted pipe would wait for ever."""
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            return handle
+        os.close(handle)
+        raise OSError(0, "is not a regular file", path)
+
+    def write(self, handle: int, data: memoryview) -> int:
+        return os.write(handle, data)
+
+    def read_at(self, handle: int, target: memoryview, offset: int) -> int:
+        return os.preadv(handle, [target], offset)
+
+    def size(self, handle: int) -> int:
+        return os.fstat(handle).st_size
+
+    def sync(self, handle: int) -> None:
+        os.fsync(handle)
+
+    def close(self, handle: int) -> None:
+        os.close(handle)
+
+    def link(self, source: str, target: str) -> None:
+        os.link(source, target, follow_symlinks=False)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def sync_folder(self, path: str) -> None:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def entries(self, path: str) -> Iterator[tuple[str, os.stat_result]]:
+        """Names with their own status, links not followed; a name that vanishes meanwhile is left out."""
+        with os.scandir(path) as found:
+            for entry in found:
+                try:
+                    yield entry.name, entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+
+    def is_link(self, path: str) -> bool:
+        return os.path.islink(path)
