@@ -67,6 +67,7 @@ class MemoryStore:
             self._objects[name] = self._objects.get(name, b"") + data
 
     def read(self, name: str) -> bytes:
+        _check(name)
         with self._lock:
             if name not in self._objects:
                 raise ObjectMissing(f"{name} is not in {self._url}")
@@ -77,14 +78,21 @@ class MemoryStore:
         yield _OpenBytes(name, self.read(name))
 
     def list(self, prefix: str) -> list[StoredObject]:
-        below = f"{prefix.rstrip('/')}/" if prefix else ""
+        if prefix:
+            _check(prefix)
+        below = f"{prefix}/" if prefix else ""
         with self._lock:
             found = [StoredObject(name, len(data)) for name, data in self._objects.items() if name.startswith(below)]
         return sorted(found, key=lambda stored: stored.name)
 
     def delete(self, name: str) -> None:
+        _check(name)
         with self._lock:
             self._objects.pop(name, None)
+
+    def sweep(self, prefix: str) -> int:  # nothing dies inside a `create` here
+        _check(prefix)
+        return 0
 
     def _add(self, name: str, data: bytes) -> None:
         _check(name)
@@ -112,5 +120,5 @@ class _OpenBytes:
 
 
 def _check(name: str) -> None:
-    if not all(part not in ("", ".", "..") for part in name.split("/")):
-        raise ValueError(f"{name!r} is not a name in a store: relative, parts joined by '/', without '.' and '..'")
+    if any(part in ("", ".", "..") or "\0" in part for part in name.split("/")):
+        raise CheckpointCorrupt(f"{name!r} is not a name inside a store")
