@@ -133,6 +133,7 @@ class SignalListener:
         self._board, self._console, self._signals = board, console, signals
         self._earlier: dict[int, Handler] = {}
         self._earlier_wakeup = -1
+        self._forking = threading.local()
         self._reader: socket.socket | None = None
         self._writer: socket.socket | None = None
 
@@ -190,10 +191,10 @@ class SignalListener:
     # So signals wait during the fork, and meet a child that has its earlier behaviour back.
 
     def _block(self) -> None:
-        _forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
+        self._forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
 
     def _unblock(self) -> None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, _forking.mask)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._forking.mask)
 
     def _forget_in_child(self) -> None:
         if self._earlier and threading.current_thread() is threading.main_thread():
@@ -204,7 +205,6 @@ class SignalListener:
         self._unblock()
 
 
-_forking = threading.local()
 _board: NoticeBoard | None = None
 _listener: SignalListener | None = None
 

@@ -1,9 +1,9 @@
 """Where this process runs and what its environment asks for: argument beats environment beats platform."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from outlast.clock import parse_duration
+from outlast.clock import Clock, SystemClock, parse_duration
 from outlast.console import Console
 from outlast.errors import SettingsError
 from outlast.ports import Identity, PlatformFacts
@@ -17,12 +17,14 @@ SUPERVISED_EXECUTION = "OUTLAST_SUPERVISED_EXECUTION"  # one `outlast run`, whos
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The platform as this process finds it. Seconds."""
+    """The platform as this process finds it, with the doors to its environment and its clock. Seconds."""
 
     facts: PlatformFacts
     identity: Identity
     grace_seconds: float
     interrupted_exit_code: int
+    env: Mapping[str, str] = field(default_factory=dict)
+    clock: Clock = field(default_factory=SystemClock)
 
     @property
     def console(self) -> Console:
@@ -50,6 +52,7 @@ def look_around(
         identity=here.identity(env),
         grace_seconds=grace_seconds,
         interrupted_exit_code=_exit_code(env, here.facts.interrupted_exit_code),
+        env=env,
     )
 
 

@@ -5,12 +5,10 @@ from collections.abc import Mapping
 from threading import Lock
 
 from outlast.checkpoint.places import TaskPlace, claimed_attempt
-from outlast.clock import Clock
-from outlast.console import Console
 from outlast.errors import CheckpointCorrupt, StoreUnreachable
 from outlast.events import Event, Logged, Recorded, Restored, from_lines, to_line
 from outlast.ports import Store
-from outlast.settings import EVENTS_FILE
+from outlast.settings import EVENTS_FILE, Surroundings
 
 
 def append_event(env: Mapping[str, str], line: bytes) -> None:
@@ -28,20 +26,17 @@ def append_event(env: Mapping[str, str], line: bytes) -> None:
 class Journal:
     """Records events. A journal that cannot be written is no reason to stop a job: it says so once."""
 
-    def __init__(
-        self, store: Store, place: TaskPlace, attempt: int, *, clock: Clock, console: Console, env: Mapping[str, str]
-    ) -> None:
-        self._store, self._name = store, place.journal(attempt)
-        self._clock, self._console, self._env = clock, console, env
+    def __init__(self, store: Store, place: TaskPlace, attempt: int, around: Surroundings) -> None:
+        self._store, self._name, self._around = store, place.journal(attempt), around
         self._lock = Lock()
         self._waiting: list[bytes] = []
         self._warned = False
 
     def record(self, event: Event) -> None:
         """Writes an event, and those that wait, now."""
-        line = to_line(event, self._clock)
+        line = to_line(event, self._around.clock)
         try:
-            append_event(self._env, line)
+            append_event(self._around.env, line)
         except OSError as error:
             self._warn(str(error))
         with self._lock:
@@ -51,7 +46,7 @@ class Journal:
     def record_later(self, event: Event) -> None:
         """Keeps an event until the next one that is written; a kill before loses it."""
         with self._lock:
-            self._waiting.append(to_line(event, self._clock))
+            self._waiting.append(to_line(event, self._around.clock))
 
     def flush(self) -> None:
         """Writes what waits."""
@@ -69,7 +64,7 @@ class Journal:
 
     def _warn(self, reason: str) -> None:
         if not self._warned:
-            self._console.warning(f"the journal is not being written: {reason}")
+            self._around.console.warning(f"the journal is not being written: {reason}")
         self._warned = True
 
 

@@ -65,22 +65,32 @@ def runs_of(store: Store, job: str) -> list[str]:
 def run_is_finished(store: Store, place: RunPlace) -> bool:
     """A run is finished when all its tasks are."""
     tasks = _number_of_tasks(store, place)
-    return all(finished_step(store, place.task(index)) is not None for index in range(tasks))
+    return all(finish_of(store, place.task(index)) is not None for index in range(tasks))
 
 
-def finished_step(store: Store, place: TaskPlace) -> int | None:
-    """The step at which a task is finished, or None while it is not.
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """A task is finished: at which step, and of how many (in the loop's own unit; None outside a loop)."""
 
-    It is when its newest commit that counts carries a finish mark.
-    """
+    step: int
+    total: int | None
+
+
+def finish_of(store: Store, place: TaskPlace) -> Finish | None:
+    """How a task finished, or None while it has not: its newest commit that counts carries a finish mark or not."""
     counted = read_lineage(store, place).counted
-    marks = {CommitName.parse(entry.name.rpartition("/")[2]) for entry in store.list(place.marks)}
-    return counted[0].step if counted and counted[0] in marks else None
+    if not counted:
+        return None
+    try:
+        total = load_sealed(store, place.mark(counted[0])).get("total")
+    except ObjectMissing:
+        return None
+    return Finish(counted[0].step, total if isinstance(total, int) else None)
 
 
-def mark_finished(store: Store, place: TaskPlace, name: CommitName, clock: Clock) -> None:
+def mark_finished(store: Store, place: TaskPlace, name: CommitName, total: int | None, clock: Clock) -> None:
     """Marks a task as finished by one of its commits."""
-    _create_once(store, place.mark(name), {"commit": name.text, "at": iso_utc(clock.wall_seconds())})
+    _create_once(store, place.mark(name), {"commit": name.text, "total": total, "at": iso_utc(clock.wall_seconds())})
 
 
 def _newest_or_next(store: Store, request: RunRequest, *, unfinished_only: bool) -> RunPlace:

@@ -224,6 +224,7 @@ class Capture:
 
     def _generator(self, path: str, framework: Framework, value: Any) -> Node:
         self._stand(path, Standing.generator(value), needed=True)
+        self.made.generators[path] = (framework, value)
 
         def build(path: str, value: Any) -> Node:
             state = self.detached(f"{path}.state", framework.generator_state(value))
@@ -233,10 +234,12 @@ class Capture:
 
     def _python_random(self, path: str, value: random.Random) -> Node:
         self._stand(path, Standing.generator(value))
-        return {"$": "random.Random", "v": python_random_node(self, path, value.getstate())}
+        self.made.generators[path] = (None, value)
+        return {"$": "random.Random", "v": self.detached(f"{path}.state", value.getstate())}
 
     def _stateful(self, path: str, value: Stateful) -> Node:
         self._stand(path, Standing.stateful(value), needed=True)
+        self.made.objects.append(value)
         state = self.detached(f"{path}.state_dict()", value.state_dict())
         return {"$": "stateful", "class": class_name(type(value)), "v": state}
 
@@ -317,17 +320,6 @@ class Capture:
     def _refuse_nonfinite(self, path: str, value: Any) -> None:
         if self._require_finite and type(value) in (float, complex) and value - value != 0:
             raise StateUnsupported(f"{path} is {value}, which require_finite=True refuses")
-
-
-def python_random_node(capture: Capture, path: str, state: Any) -> Node:
-    """The state of a Mersenne Twister of the standard library: version, 625 words, the spare Gaussian."""
-    version, words, spare = state
-    packed = array.array("I", words)
-    return {"version": version, "leaf": capture.leaf(path, memoryview(packed).cast("B")), "spare": _spare(spare)}
-
-
-def _spare(value: float | None) -> Node:
-    return None if value is None else TO_NODE[float](value)
 
 
 def _exact_in_json(value: Any) -> bool:

@@ -267,8 +267,10 @@ class Restorer:
         fresh = random.Random()  # noqa: S311 - a training job draws from it, no secret does
         target = template if self._expect(path, Standing.generator(fresh)) else fresh
 
+        state = self._plan(f"{path}.state", node["v"], ABSENT)
+
         def make() -> Any:
-            target.setstate(python_random_state(self, node["v"]))
+            target.setstate(state())
             return target
 
         return make
@@ -353,18 +355,6 @@ class Restorer:
         if framework is None:
             raise StateMismatch(f"{path} is made of {name} in the checkpoint, and the program has not imported {name}")
         return framework
-
-    def leaf(self, index: int) -> memoryview:
-        """The verified bytes of a leaf."""
-        return self._read(index)
-
-
-def python_random_state(restorer: Restorer, node: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What random.setstate takes."""
-    words = array.array("I")
-    words.frombytes(restorer.leaf(node["leaf"]))
-    spare = node["spare"]
-    return node["version"], tuple(words), FROM_NODE["float"](spare) if isinstance(spare, dict) else spare
 
 
 def _filled(framework: Framework, target: Any, data: memoryview) -> Any:

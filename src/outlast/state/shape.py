@@ -6,8 +6,9 @@ of the same kind, whenever the state is saved; otherwise the save could never be
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
-from outlast.ports import ArraySpec
+from outlast.ports import ArraySpec, Framework
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +35,20 @@ class Standing:
 
 @dataclass(slots=True)
 class Ground:
-    """The in-place values by key path, and the classes that stand in the state by name."""
+    """The in-place values by key path, the classes that stand in the state by name, and what is asked for apart:
+    random generators (with their framework; None for the standard library's) and objects with load_state_dict."""
 
     standing: dict[str, Standing] = field(default_factory=dict)
     classes: dict[str, type] = field(default_factory=dict)
+    generators: dict[str, tuple[Framework | None, Any]] = field(default_factory=dict)
+    objects: list[object] = field(default_factory=list)
+
+    def add(self, other: "Ground") -> None:
+        """Takes in what another walk found."""
+        self.standing |= other.standing
+        self.classes |= other.classes
+        self.generators |= other.generators
+        self.objects += other.objects
 
     def below(self, root: str) -> Iterable[str]:
         """The key paths at or below `root`."""

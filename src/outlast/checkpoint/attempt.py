@@ -1,0 +1,239 @@
+"""One attempt at a task: its claim, the checkpoint it starts from, its commits, what it retires."""
+
+import os
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from outlast.checkpoint.crashes import CrashPolicy, crash_streak
+from outlast.checkpoint.journal import Journal, read_journals
+from outlast.checkpoint.lineage import Claim, Lineage, claim_next, superseded_by
+from outlast.checkpoint.places import CommitName, TaskPlace, data_attempt
+from outlast.checkpoint.read import OpenCheckpoint, Refusal, open_checkpoint
+from outlast.checkpoint.record import CommitRecord, load_record
+from outlast.checkpoint.retain import Keep, remove_orphans, retire
+from outlast.checkpoint.runs import mark_finished
+from outlast.checkpoint.write import SaveDetails, persist
+from outlast.errors import (
+    CheckpointCorrupt,
+    NoGoodCheckpoint,
+    ObjectExists,
+    ObjectMissing,
+    OutlastError,
+    SettingsError,
+    StoreUnreachable,
+)
+from outlast.events import AttemptStarted, CheckpointRefused, SaveCommitted
+from outlast.ports import Store
+from outlast.settings import Surroundings
+from outlast.state.capture import Snapshot
+
+
+class Superseded(OutlastError):
+    """A newer attempt has claimed the task; this one commits and deletes nothing more."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartRequest:
+    """How an attempt starts. `rollback_to`: the step to go back to, or None; `execution` as the platform has it."""
+
+    place: TaskPlace
+    rollback_to: int | None
+    crashes: CrashPolicy
+    keep: Keep
+    execution: str | None
+
+
+class Attempt:
+    """An attempt that has claimed its task. Use `claim` to make one."""
+
+    def __init__(
+        self, store: Store, request: StartRequest, around: Surroundings, claim: Claim, lineage: Lineage
+    ) -> None:
+        self.number = claim.attempt
+        self.place = request.place
+        self._store, self._claim, self._lineage = store, claim, lineage
+        self._keep, self._around = request.keep, around
+        self.journal = Journal(store, request.place, claim.attempt, around)
+        self._verified: list[CommitRecord] = []
+        self._sequence = 0
+        self._cleaned = False
+
+    @classmethod
+    def claim(cls, store: Store, request: StartRequest, around: Surroundings) -> "Attempt":
+        """Claims the next attempt, within what the rollback and the crash policy leave of the commits found."""
+        journals = read_journals(store, request.place)
+
+        def choose(found: Lineage) -> tuple[Sequence[CommitName], Sequence[CommitName]]:
+            _refuse_vanished(request.place, found, committed=_committed(journals))
+            streak = crash_streak(journals, found.claims, request.execution, request.crashes)
+            counted = request.crashes.leave(_rolled_back(request, found), streak, around.console)
+            return counted, [name for name in found.counted if name not in counted]
+
+        claim, lineage = claim_next(store, request.place, choose, _claim_details(request, around))
+        for damage in lineage.damaged:
+            around.console.warning(f"a claim cannot be read and is passed over: {damage}")
+        attempt = cls(store, request, around, claim, lineage)
+        attempt.journal.record(
+            AttemptStarted(
+                attempt=claim.attempt,
+                platform=around.facts.name,
+                pid=os.getpid(),
+                host=socket.gethostname(),
+                execution=request.execution,
+                platform_attempt=around.identity.attempt,
+            )
+        )
+        return attempt
+
+    def open_newest_good(
+        self, stack: ExitStack, accept: Callable[[OpenCheckpoint], None], between_chunks: Callable[[], None]
+    ) -> OpenCheckpoint | None:
+        """The newest checkpoint that counts, verifies and is accepted, opened on `stack`; None on a first run.
+
+        `accept` may raise CheckpointCorrupt. Worse checkpoints are named, and never deleted. Raises
+        NoGoodCheckpoint (78) when there are some and none verifies, StoreUnreachable (75) when the storage rather
+        than their content failed each time.
+        """
+        refusals: list[Refusal] = []
+        for name in sorted(self._claim.commits, reverse=True):
+            path = self.place.commit(name)
+            try:
+                opened = stack.enter_context(open_checkpoint(self._store, path, between_chunks=between_chunks))
+                accept(opened)
+            except (CheckpointCorrupt, ObjectMissing, StoreUnreachable) as error:
+                refusals.append(Refusal(path, str(error), isinstance(error, StoreUnreachable)))
+                self._around.console.warning(f"checkpoint {path} is not used: {error}")
+                self.journal.record(CheckpointRefused(path, str(error)))
+                continue
+            self._note_older(name)
+            self._verified.append(opened.record)
+            return opened
+        if refusals:
+            raise _none_good(self.place, refusals)
+        return None
+
+    def _note_older(self, newest: CommitName) -> None:
+        """Older checkpoints count for retention as far as their records can be read."""
+        for name in sorted(self._claim.commits):
+            if name >= newest:
+                break
+            try:
+                self._verified.append(load_record(self._store, self.place.commit(name)))
+            except (CheckpointCorrupt, ObjectMissing, StoreUnreachable):
+                continue  # it is neither offered nor deleted; `outlast checkpoints verify` names it
+
+    # --- saving -------------------------------------------------------------------------------------
+
+    def commit(
+        self, snapshot: Snapshot, step: int, *, pinned: bool = False, metrics: Mapping[str, float] | None = None
+    ) -> CommitName:
+        """Makes a snapshot a checkpoint: data, verification, the look for newer claims, the record; then retires.
+
+        Raises Superseded, StoreUnreachable or CheckpointCorrupt; in each case the last good checkpoint stands.
+        """
+        began = self._around.clock.monotonic_seconds()
+        self._sequence += 1
+        name = CommitName(step, self.number, self._sequence)
+        details = SaveDetails(name, self._claim.token, pinned, metrics or {})
+        record = persist(self._store, self.place, snapshot, details, self._around.clock)
+        self.stay_first()
+        try:
+            self._store.create(self.place.commit(name), record.to_bytes())
+        except ObjectExists as error:  # only another process with this very claim could have made it
+            raise Superseded(f"another process commits as attempt {self.number}") from error
+        self._verified.append(record)
+        seconds = self._around.clock.monotonic_seconds() - began
+        self.journal.record(SaveCommitted(step, name.text, record.total_bytes, round(seconds, 6)))
+        self._retire()
+        return name
+
+    def stay_first(self) -> None:
+        """Raises Superseded when a newer attempt has claimed the task."""
+        newer = superseded_by(self._store, self.place, self.number)
+        if newer is not None:
+            raise Superseded(f"attempt {newer} has claimed {self.place.folder}; this is attempt {self.number}")
+
+    def finish(self, name: CommitName, total: int | None) -> None:
+        """Marks the task as finished by a commit. Raises Superseded."""
+        self.stay_first()
+        mark_finished(self._store, self.place, name, total, self._around.clock)
+
+    def _retire(self) -> None:
+        """Deletes what need not be kept. A storage that refuses is said; the save itself has succeeded."""
+        retired = self._keep.retired(self._verified)
+        try:
+            retire(self._store, self.place, retired, self._may_delete)
+            if not self._cleaned:
+                self._cleaned = True
+                remove_orphans(self._store, self.place, self.number, self._may_delete)
+                self._store.sweep(self.place.folder)
+        except (StoreUnreachable, CheckpointCorrupt) as error:
+            self._around.console.warning(f"old checkpoints could not be deleted: {error}")
+        gone = {id(record) for record in retired}
+        self._verified = [record for record in self._verified if id(record) not in gone]
+
+    def _may_delete(self) -> bool:
+        return superseded_by(self._store, self.place, self.number) is None
+
+    def unnamed_data(self) -> list[str]:
+        """Data files of older attempts that no commit record names: saves cut short, or records lost."""
+        written = [entry.name for entry in self._store.list(self.place.data) if data_attempt(entry.name) is not None]
+        named = {name.text.removesuffix(".json") for name in self._lineage.commits}
+        return [name for name in written if "-".join(name.rpartition("/")[2].split("-")[:3]) not in named]
+
+
+def _claim_details(request: StartRequest, around: Surroundings) -> dict[str, Any]:
+    return {
+        "execution": request.execution,
+        "platform": around.facts.name,
+        "platform_attempt": around.identity.attempt,
+        "rollback_to": request.rollback_to,
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+    }
+
+
+def _rolled_back(request: StartRequest, found: Lineage) -> list[CommitName]:
+    """The commits that count, after the rollback that was asked for; within one execution it is done once."""
+    step = request.rollback_to
+    counted = found.counted
+    if step is None:
+        return counted
+    for claim in found.claims:
+        done = claim.details.get("rollback_to") == step and claim.details.get("execution") == request.execution
+        if done and request.execution is not None:
+            return counted
+    if step and all(name.step != step for name in counted):
+        steps = sorted({name.step for name in counted})
+        raise SettingsError(f"resume={step}: there is no checkpoint of that step; there are {steps or 'none'}")
+    return [name for name in counted if name.step <= step] if step else []
+
+
+def _committed(journals: Mapping[int, Sequence[Any]]) -> bool:
+    """Whether the newest attempt's journal tells of a commit."""
+    newest = journals[max(journals)] if journals else ()
+    return any(isinstance(recorded.event, SaveCommitted) for recorded in newest)
+
+
+def _refuse_vanished(place: TaskPlace, found: Lineage, *, committed: bool) -> None:
+    """Only a place that is truly empty means a first run."""
+    if found.counted or not (found.expected or committed):
+        return
+    raise NoGoodCheckpoint(
+        f"{place.folder} had checkpoints, and their commit records are gone (attempt {found.newest} knew of "
+        f"{found.expected or 'its own'}). Nothing was changed. Bring the records back, or start anew with "
+        'resume="none"'
+    )
+
+
+def _none_good(place: TaskPlace, refusals: Sequence[Refusal]) -> NoGoodCheckpoint | StoreUnreachable:
+    reasons = "; ".join(f"{refusal.name}: {refusal.reason}" for refusal in refusals)
+    if all(refusal.unreachable for refusal in refusals):
+        return StoreUnreachable(f"none of the {len(refusals)} checkpoints of {place.folder} can be read: {reasons}")
+    return NoGoodCheckpoint(
+        f"{place.folder} has {len(refusals)} checkpoints and none verifies, so nothing was started or changed. "
+        f'{reasons}. Mend or remove them, or start anew with resume="none"'
+    )

@@ -1,0 +1,74 @@
+"""The exit code a job leaves with, whatever the code around it does with the stop.
+
+Three ways lead out of a Python program, and each is watched: an exception that reaches the top, a normal end or
+`sys.exit` (somebody may have swallowed the stop), and the deadline guard's `os._exit` (notices.py).
+"""
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from types import TracebackType
+
+# None: leave the exit code alone.
+CodeNow = Callable[[], int | None]
+OnCrash = Callable[[BaseException], None]
+
+
+class ExitWatch:
+    """Watches the end of this process on behalf of one job at a time."""
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        self._code_now: CodeNow = lambda: None
+        self._on_crash: OnCrash = lambda _: None
+        self._earlier_hook = sys.excepthook
+        sys.excepthook = self._top
+        self._last = _LastObject()
+        atexit.register(self._decide)
+
+    def watch(self, code_now: CodeNow, on_crash: OnCrash) -> None:
+        """From now on `code_now` says which code an unfinished job must leave with."""
+        self._code_now, self._on_crash = code_now, on_crash
+
+    def _top(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        """The excepthook: the traceback is shown as ever, then the code is set.
+
+        A SystemExit raised by an excepthook ends the interpreter with its code, atexit and all.
+        """
+        here = os.getpid() == self._owner
+        if here:
+            self._on_crash(error)
+        self._earlier_hook(kind, error, trace)
+        code = self._code_now() if here else None
+        if code is not None:
+            raise SystemExit(code)
+
+    def _decide(self) -> None:
+        """An atexit callback cannot change the exit code, and those registered before this one still have to run.
+
+        So the code is only noted here; the last object to go, when modules are cleared, leaves with it.
+        """
+        if os.getpid() == self._owner:
+            self._last.code = self._code_now()
+
+
+class _LastObject:
+    """Lives in a module's globals until the interpreter clears them, after atexit and the flush of the streams."""
+
+    code: int | None = None
+
+    def __del__(self, leave: Callable[[int], None] = os._exit) -> None:
+        if self.code is not None:
+            leave(self.code)
+
+
+_watch: ExitWatch | None = None
+
+
+def exit_watch() -> ExitWatch:
+    """The watch of this process; made at the first call."""
+    global _watch  # noqa: PLW0603 - a process has one end
+    if _watch is None:
+        _watch = ExitWatch()
+    return _watch
