@@ -1,4 +1,4 @@
-"""docs/first-job.md: a plain loop becomes resumable by five lines at most, and the page shows exactly what is tested."""
+"""docs/first-job.md: a plain loop becomes resumable by five lines at most, and the page shows what is tested."""
 
 import difflib
 from pathlib import Path
