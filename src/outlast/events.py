@@ -82,10 +82,10 @@ class NoticeHeard:
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """Numbers that the program logged for a step (0-based, the step under way)."""
+    """Numbers that the program logged for a step (0-based, the step under way); "nan" and "inf" are text."""
 
     step: int
-    values: Mapping[str, float]
+    values: Mapping[str, float | str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,27 +62,26 @@ AtDeadline = Callable[[Notice], int]
 
 
 class NoticeBoard:
-    """The one notice of a process, and who is told of it. Made once, when the first Job is."""
+    """The one notice of a process, and the job that is told of it. Made once, when the first Job is."""
 
     def __init__(self, surroundings: Surroundings, clock: Clock) -> None:
         self.notice: Notice | None = None
         self._surroundings, self._clock = surroundings, clock
-        self._told: list[OnNotice] = []
         self._lock = threading.Lock()
+        self._on_notice: OnNotice | None = None
         self._at_deadline: AtDeadline | None = None
         self.owner = os.getpid()
 
-    def tell(self, on_notice: OnNotice) -> None:
-        """Calls `on_notice` in the hearing thread when a notice comes; at once if there is one."""
+    def serve(self, on_notice: OnNotice, at_deadline: AtDeadline) -> None:
+        """From now on a notice goes to `on_notice`, in the hearing thread; one that has come goes there at once.
+
+        At the margin before the deadline `at_deadline` is called, and the process leaves with its result.
+        """
         with self._lock:
-            self._told.append(on_notice)
+            self._on_notice, self._at_deadline = on_notice, at_deadline
             notice = self.notice
         if notice is not None:
             on_notice(notice)
-
-    def guard_with(self, at_deadline: AtDeadline) -> None:
-        """At the margin before the deadline `at_deadline` is called, and the process leaves with its result."""
-        self._at_deadline = at_deadline
 
     def post(self, source: str, reason: str) -> None:
         """A warning arrived. The first one sets the deadline; what comes later cannot extend it."""
@@ -91,9 +90,9 @@ class NoticeBoard:
                 return
             notice = make_notice(source, reason, self._surroundings.grace_seconds, self._clock)
             self.notice = notice
-            told = list(self._told)
+            on_notice = self._on_notice
         threading.Thread(target=self._guard, args=(notice,), name="outlast-guard", daemon=True).start()
-        for on_notice in told:
+        if on_notice is not None:
             on_notice(notice)
 
     def _guard(self, notice: Notice) -> None:

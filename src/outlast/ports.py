@@ -141,7 +141,8 @@ class ArraySpec:
     """What an array is, apart from its bytes: enough to make it again.
 
     `dtype` is the framework's own word ("float32", "bfloat16", "<M8[ns]"); `extra` holds JSON values for what
-    else matters (device, requires_grad, "scalar": true).
+    else matters (device, requires_grad, "scalar": true). A value can be filled from another's bytes when
+    framework, dtype and shape are equal: `extra` is for making it anew, and may differ.
     """
 
     framework: str

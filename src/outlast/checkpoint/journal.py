@@ -88,5 +88,5 @@ def logged_numbers(journals: Mapping[int, list[Recorded]]) -> list[tuple[int, di
         numbers = {step: values for step, values in numbers.items() if step < resumed}
         for event in events:
             if isinstance(event, Logged):
-                numbers.setdefault(event.step, {}).update(event.values)
+                numbers.setdefault(event.step, {}).update({name: float(value) for name, value in event.values.items()})
     return sorted(numbers.items())

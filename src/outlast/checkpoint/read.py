@@ -34,7 +34,12 @@ class OpenCheckpoint:
     def __init__(self, record: CommitRecord, files: Sequence[OpenObject]) -> None:
         self.record = record
         self._files = files
-        self.tree: dict[str, Any] = self._tree()
+        self._parsed: dict[str, Any] = self._tree()
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """The tree of the state."""
+        return self._parsed
 
     @property
     def specs(self) -> list[ArraySpec]:

@@ -70,10 +70,14 @@ def run_is_finished(store: Store, place: RunPlace) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """A task is finished: at which step, and of how many (in the loop's own unit; None outside a loop)."""
+    """A task is finished: by which commit, and of how many (in the loop's own unit; None outside a loop)."""
 
-    step: int
+    commit: CommitName
     total: int | None
+
+    @property
+    def step(self) -> int:
+        return self.commit.step
 
 
 def finish_of(store: Store, place: TaskPlace) -> Finish | None:
@@ -85,7 +89,7 @@ def finish_of(store: Store, place: TaskPlace) -> Finish | None:
         total = load_sealed(store, place.mark(counted[0])).get("total")
     except ObjectMissing:
         return None
-    return Finish(counted[0].step, total if isinstance(total, int) else None)
+    return Finish(counted[0], total if isinstance(total, int) else None)
 
 
 def mark_finished(store: Store, place: TaskPlace, name: CommitName, total: int | None, clock: Clock) -> None:

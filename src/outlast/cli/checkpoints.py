@@ -1,0 +1,187 @@
+"""`outlast checkpoints`: list, show and verify what a store holds."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console as RichConsole
+from rich.table import Table
+
+from outlast.checkpoint.record import CommitRecord
+from outlast.checkpoint.survey import Surveyed, survey, tasks_in
+from outlast.console import Console
+from outlast.errors import ExitingError
+from outlast.registry import open_store
+
+_SOME_BAD = 1
+
+
+@click.group()
+def checkpoints() -> None:
+    """Look after a store of checkpoints.
+
+    Exit codes: 0 all is well, 1 a checkpoint is bad, 75 the storage does not answer, 78 URL is not a store.
+    """
+
+
+def _store_options(command: Callable[..., None]) -> Callable[..., None]:
+    @click.argument("url")
+    @click.option("--job", help="Only this job.")
+    @click.option("--run", help="Only this run (default: the newest of each job).")
+    @click.option("--task", type=int, help="Only this task.")
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    @wraps(command)
+    def with_options(**options: Any) -> None:
+        try:
+            command(**options)
+        except ExitingError as error:
+            Console().error(str(error))
+            raise
+
+    return with_options
+
+
+@checkpoints.command("list")
+@click.option("--quick", is_flag=True, help="Read the records only, not the data; `verified` is then null.")
+@_store_options
+def list_(*, quick: bool, as_json: bool, **which: Any) -> None:
+    """List the checkpoints of the store at URL, each read and verified."""
+    found = list(_surveyed(verify=not quick, **which))
+    if as_json:
+        click.echo(json.dumps([_row(one) for one in found], indent=2))
+    elif found:
+        _print_table(found)
+    else:
+        click.echo("no checkpoints")
+    sys.exit(_exit_code(found))
+
+
+@checkpoints.command()
+@_store_options
+def verify(*, as_json: bool, **which: Any) -> None:
+    """Read every byte of every checkpoint of the store at URL; exit 1 if one is bad."""
+    found = list(_surveyed(verify=True, **which))
+    if as_json:
+        click.echo(json.dumps([_row(one) for one in found], indent=2))
+    else:
+        for one in found:
+            click.echo(f"{'good' if one.verified else 'BAD '} {one.path}{': ' + one.problem if one.problem else ''}")
+        click.echo(f"{sum(bool(one.verified) for one in found)} of {len(found)} checkpoints verify")
+    sys.exit(_exit_code(found))
+
+
+@checkpoints.command()
+@click.option("--step", type=int, help="The step (default: the newest that counts).")
+@_store_options
+def show(*, step: int | None, as_json: bool, **which: Any) -> None:
+    """Show what one checkpoint of the store at URL holds."""
+    counted = [one for one in _surveyed(verify=False, **which) if one.standing == "counted" or step is not None]
+    found = [one for one in counted if step is None or one.name.step == step]
+    if not found:
+        Console().error(f"there is no checkpoint{'' if step is None else f' of step {step}'}")
+        sys.exit(_SOME_BAD)
+    chosen = found[-1]
+    if chosen.record is None:
+        Console().error(f"{chosen.path}: {chosen.problem}")
+        sys.exit(_SOME_BAD)
+    if as_json:
+        leaves = [_leaf_row(chosen.record, index) for index in range(len(chosen.record.leaves))]
+        click.echo(json.dumps({**_row(chosen), "leaves": leaves}, indent=2))
+    else:
+        _print_leaves(chosen, chosen.record)
+
+
+def _surveyed(*, url: str, job: str | None, run: str | None, task: int | None, verify: bool) -> Iterator[Surveyed]:
+    if "://" not in url and not Path(url).is_dir():
+        Console().error(f"there is no store at {url!r}: no such folder")
+        sys.exit(78)
+    store = open_store(url)
+    for place in tasks_in(store, all_runs=run is not None):
+        if job in (None, place.job) and run in (None, place.run) and task in (None, place.index):
+            yield from survey(store, place, verify=verify)
+
+
+def _exit_code(found: list[Surveyed]) -> int:
+    return _SOME_BAD if any(one.verified is False for one in found) else 0
+
+
+def _row(one: Surveyed) -> dict[str, Any]:
+    record = one.record
+    return {
+        "step": one.name.step,
+        "attempt": one.name.attempt,
+        "bytes": record and record.total_bytes,
+        "bytes_written": record and record.written_bytes,
+        "seconds": record and record.seconds,
+        "saved_at": record and record.saved_at,
+        "verified": one.verified,
+        "path": one.path,
+        "job": one.place.job,
+        "run": one.place.run,
+        "task": one.place.index,
+        "standing": one.standing,
+        "pinned": record and record.pinned,
+        "metrics": record and dict(record.metrics),
+        "problem": one.problem,
+    }
+
+
+def _leaf_row(record: CommitRecord, index: int) -> dict[str, Any]:
+    leaf = record.leaves[index]
+    return {
+        "name": leaf.name,
+        "framework": leaf.spec.framework,
+        "dtype": leaf.spec.dtype,
+        "shape": list(leaf.spec.shape),
+        "bytes": leaf.bytes,
+        "file": record.files[leaf.pieces[0].file].name if leaf.pieces else None,
+        "digest": [piece.digest for piece in leaf.pieces],
+    }
+
+
+def _print_table(found: list[Surveyed]) -> None:
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("job / run / task")
+    for number in ("step", "attempt", "MB", "seconds"):
+        table.add_column(number, justify="right")
+    for text in ("saved at (UTC)", "verified", "standing"):
+        table.add_column(text)
+    for one in found:
+        record = one.record
+        table.add_row(
+            f"{one.place.job} / {one.place.run} / {one.place.index}",
+            str(one.name.step),
+            str(one.name.attempt),
+            f"{record.total_bytes / 1e6:.2f}" if record else "?",
+            f"{record.seconds:.3f}" if record else "?",
+            record.saved_at[:19] if record else "?",
+            {True: "yes", False: "NO", None: "not checked"}[one.verified],
+            one.standing + (", pinned" if record and record.pinned else ""),
+        )
+    _print(table)
+    for one in found:
+        if one.problem:
+            click.echo(f"bad: {one.path}: {one.problem}")
+
+
+def _print_leaves(one: Surveyed, record: CommitRecord) -> None:
+    click.echo(f"{one.path}: step {record.step}, attempt {record.attempt}, saved {record.saved_at}, {one.standing}")
+    for name, value in record.metrics.items():
+        click.echo(f"  {name} = {value}")
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("leaf", "dtype", "shape", "bytes"):
+        table.add_column(heading, justify="right" if heading == "bytes" else "left", overflow="fold")
+    for leaf in record.leaves:
+        table.add_row(leaf.name, leaf.spec.dtype, str(list(leaf.spec.shape)), str(leaf.bytes))
+    _print(table)
+
+
+def _print(table: Table) -> None:
+    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "140"))
+    RichConsole(width=width, markup=False).print(table)

@@ -1,0 +1,124 @@
+"""What a JAX array is apart from its bytes (place, weak type, kind of key), and making it again."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from outlast.frameworks.numpy_dtypes import load_dtype
+from outlast.frameworks.numpy_memory import bytes_of, make_array
+from outlast.ports import ArraySpec, Unsupported
+
+Facts = Mapping[str, Any]
+
+# The Python numbers whose arrays are weakly typed: what `x * 2.0` takes from the other side. By dtype, with and
+# without x64.
+WEAK_ZEROS: dict[str, int | float | complex] = {
+    "int32": 0,
+    "int64": 0,
+    "float32": 0.0,
+    "float64": 0.0,
+    "complex64": 0j,
+    "complex128": 0j,
+}
+
+
+def is_key(value: jax.Array) -> bool:
+    """Whether this is an array of typed keys, as jax.random.key makes them."""
+    return jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+
+
+def refuse_unreadable(value: jax.Array) -> None:
+    """Raises Unsupported for an array whose values are not here, or not all."""
+    if isinstance(value, jax.core.Tracer):
+        raise Unsupported("it is traced: it has no values outside the function that JAX transforms")
+    if value.is_deleted():
+        raise Unsupported("it was deleted, or donated to a computation; keep what that returned")
+    if len(value.sharding.device_set) > 1 or not value.is_fully_addressable:
+        raise Unsupported(f"it lies on {len(value.sharding.device_set)} devices; several ranks are not supported yet")
+
+
+def key_facts(value: jax.Array) -> tuple[str, tuple[int, ...]]:
+    """The name of the keys' algorithm and the shape of one key's numbers."""
+    impl = jax.random.key_impl(value)
+    if not isinstance(impl, str):
+        raise Unsupported(f"keys of {impl} cannot be made again by name")
+    return impl, jax.random.key_data(value).shape[value.ndim :]
+
+
+def place_facts(value: jax.Array) -> dict[str, Any]:
+    """Nothing for an array that follows the default device; else its device, and its memory if not the usual."""
+    if not _is_committed(value):
+        return {}
+    device: Any = next(iter(value.sharding.device_set))
+    facts = {"device": f"{device.platform}:{device.id}"}
+    kind = value.sharding.memory_kind
+    return facts if kind in (None, device.default_memory().kind) else facts | {"memory_kind": kind}
+
+
+def check_weak(word: str) -> None:
+    """Raises Unsupported for a weakly typed dtype that no Python number has."""
+    if word not in WEAK_ZEROS:
+        raise Unsupported(f"a weakly typed {word} cannot be made again; give it a dtype with .astype")
+
+
+def make(spec: ArraySpec, data: memoryview, template: object) -> jax.Array:
+    """A new array; raises Unsupported where it would be another one (x64 off, device missing)."""
+    impl = spec.extra.get("impl")
+    if impl is None:
+        return _make_exactly(spec.dtype, spec.shape, data, spec.extra, template)
+    numbers = _make_exactly("uint32", (*spec.shape, *spec.extra["key_shape"]), data, spec.extra, template)
+    try:
+        keys: jax.Array = jax.random.wrap_key_data(numbers, impl=impl)
+    except (TypeError, ValueError) as why:
+        raise Unsupported(f"keys of {impl!r} cannot be made here: {why}") from why
+    if str(keys.dtype) != spec.dtype:
+        raise Unsupported(f"keys of {impl!r} are {keys.dtype} here, but {spec.dtype} was saved")
+    return keys
+
+
+def _make_exactly(word: str, shape: tuple[int, ...], data: memoryview, extra: Facts, template: object) -> jax.Array:
+    # A copy that nobody else holds: on the CPU, JAX may go on using the memory that it is given.
+    host = make_array(load_dtype(word), shape, data)
+    made: jax.Array = jax.device_put(host, _place(extra, template))
+    if made.dtype.name != word:
+        raise Unsupported(f"JAX makes {made.dtype.name} of {word} here; was jax_enable_x64 on when it was saved?")
+    return _weakened(made, data) if extra.get("weak_type") else made
+
+
+def _weakened(made: jax.Array, data: memoryview) -> jax.Array:
+    """The same values, weakly typed: JAX makes such arrays of Python numbers only, so one of those is filled."""
+    word = made.dtype.name
+    check_weak(word)
+    weak: jax.Array = jnp.broadcast_to(jnp.asarray(WEAK_ZEROS[word]), made.shape).at[...].set(made)
+    if not weak.weak_type or weak.dtype.name != word or bytes_of(jax.device_get(weak)) != data:
+        raise Unsupported(f"a weakly typed {word} cannot be made again exactly; give it a dtype with .astype")
+    return weak
+
+
+def _place(extra: Facts, template: object) -> Any:
+    """A sharding or device to commit to, or None for the default device."""
+    if isinstance(template, jax.Array) and not isinstance(template, jax.core.Tracer):
+        if len(template.sharding.device_set) > 1:
+            raise Unsupported("the array standing here lies on several devices, which is not supported yet")
+        return template.sharding if _is_committed(template) else None
+    if "device" not in extra:
+        return None
+    device = _find_device(extra["device"])
+    if "memory_kind" in extra:
+        return jax.sharding.SingleDeviceSharding(device, memory_kind=extra["memory_kind"])
+    return device
+
+
+def _find_device(word: str) -> Any:
+    platform, _, number = word.partition(":")
+    try:
+        return next(device for device in jax.local_devices(backend=platform) if str(device.id) == number)
+    except (RuntimeError, StopIteration) as why:
+        raise Unsupported(f"it was saved from device {word!r}, which is not here") from why
+
+
+def _is_committed(value: jax.Array) -> bool:
+    # Old versions have it under the second name only.
+    return bool(getattr(value, "committed", getattr(value, "_committed", True)))

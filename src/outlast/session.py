@@ -1,0 +1,398 @@
+"""The life of one job in one process: start, borders, saves, the stop, the finish. Job is its face."""
+
+import os
+import sys
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any, NoReturn
+
+from outlast.checkpoint.attempt import Attempt, StartRequest, Superseded
+from outlast.checkpoint.crashes import CrashPolicy
+from outlast.checkpoint.journal import append_event
+from outlast.checkpoint.places import CommitName, checked_name
+from outlast.checkpoint.retain import Keep
+from outlast.checkpoint.runs import Finish, RunRequest, find_or_start_run, finish_of, mark_store
+from outlast.clock import format_duration
+from outlast.errors import EXIT_RETRY, CheckpointCorrupt, Interrupted, LoopMisused, SaveFailed, StoreUnreachable
+from outlast.events import Crashed, Event, Finished, LoopStarted, NoticeHeard, Restored, SaveStarted, Stopped, to_line
+from outlast.events import SaveFailed as SaveFailedEvent
+from outlast.exits import exit_watch
+from outlast.notices import Notice, listen
+from outlast.registry import frameworks_in_use, open_store
+from outlast.schedule import Every, schedule_for
+from outlast.settings import SUPERVISED_EXECUTION, Surroundings
+from outlast.state.parts import Progress, Resumed, UserState
+from outlast.state.randomness import RandomState
+
+_FINISH_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The settings of a Job, checked. `rollback_to` is the step of resume=STEP."""
+
+    url: str
+    job: str
+    run: str | None
+    fresh_run: bool
+    rollback_to: int | None
+    every: Every
+    keep: Keep
+    crashes: CrashPolicy
+    allow_missing: Collection[str]
+    allow_extra: Collection[str]
+
+
+class Session:
+    """One job in this process. Made by Job, driven by its loops; every method runs in the loop's thread."""
+
+    def __init__(self, state: UserState, options: Options, around: Surroundings) -> None:
+        self.state, self.options, self.around = state, options, around
+        self.console = around.console
+        self.progress = Progress()
+        self.in_step = False
+        self.finished = False
+        self.resumed_from: int | None = None
+        self.prior_finish: Finish | None = None
+        self.random: RandomState | None = None
+        self._owner = os.getpid()
+        self._begun = False
+        self._requested: bool | None = None
+        self._metrics: dict[str, float] = {}
+        self._stopped: Interrupted | None = None
+        self._leave_code = around.interrupted_exit_code
+        self._checkpoint_parts: set[str] = set()
+        self._open_checkpoint = ExitStack()
+        self.board, self._listener = listen(around)
+        self._attempt: Attempt | None = None
+        self._schedule = schedule_for(
+            options.every,
+            mean_seconds_between_interruptions=around.facts.mean_seconds_between_interruptions,
+            state_bytes=state.bytes,
+        )
+        self._last_commit: CommitName | None = None
+        self._saved_mark = self.progress.mark
+        self._start()
+
+    # --- the start ----------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self.board.serve(self._on_notice, self._at_deadline)
+        exit_watch().watch(self._code_now, self._on_crash)
+        self.raise_if_noticed()
+        store = open_store(self.options.url)
+        mark_store(store)
+        place = find_or_start_run(store, self._run_request(), self.around.clock).task(self.around.identity.task)
+        request = StartRequest(
+            place=place,
+            rollback_to=self.options.rollback_to,
+            crashes=self.options.crashes,
+            keep=self.options.keep,
+            execution=self._execution,
+        )
+        prior_finish = finish_of(store, place)
+        self._attempt = Attempt.claim(store, request, self.around)
+        self._restore(prior_finish)
+
+    def _run_request(self) -> RunRequest:
+        identity = self.around.identity
+        return RunRequest(
+            job=self.options.job,
+            tasks=identity.tasks,
+            execution=identity.execution or (self._execution if self.options.fresh_run else None),
+            named=self.options.run,
+            fresh=self.options.fresh_run,
+        )
+
+    @property
+    def _execution(self) -> str | None:
+        """The platform's execution, or the `outlast run` whose retries belong together."""
+        return self.around.identity.execution or self.around.env.get(SUPERVISED_EXECUTION) or None
+
+    @property
+    def attempt(self) -> Attempt:
+        """The attempt that this process claimed."""
+        if self._attempt is None:
+            raise LoopMisused("the job has not claimed an attempt")
+        return self._attempt
+
+    def _restore(self, prior_finish: Finish | None) -> None:
+        began = self.around.clock.monotonic_seconds()
+        restores = []
+        opened = self.attempt.open_newest_good(
+            self._open_checkpoint,
+            lambda checkpoint: restores.append(self.state.accept(checkpoint)),
+            self.raise_if_noticed,
+        )
+        where = f"{self.options.url}/{self.attempt.place.folder}"
+        if opened is None:
+            self._checkpoint_parts = set(self.state.parts)
+            self.console.info(f"starting at step 0 (attempt {self.attempt.number}, {where})")
+            return
+        resumed: Resumed = restores[-1]()
+        self._checkpoint_parts = set(opened.tree["parts"])
+        self.progress, self.random = resumed.progress, resumed.random
+        record = opened.record
+        self._last_commit = CommitName(record.step, record.attempt, record.sequence)
+        self._saved_mark = self.progress.mark
+        self.resumed_from = record.step
+        if prior_finish is not None and prior_finish.commit == self._last_commit:
+            self.prior_finish = prior_finish
+        seconds = self.around.clock.monotonic_seconds() - began
+        self.record(Restored(record.step, self._last_commit.text, round(seconds, 6)))
+        self.console.info(
+            f"resuming from step {record.step} (attempt {self.attempt.number}, saved {record.saved_at}, "
+            f"read in {format_duration(seconds)}, {where})"
+        )
+        self.raise_if_noticed()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the stop has been raised."""
+        return self._stopped is not None
+
+    def register(self, name: str, value: Any) -> Any:
+        """A further part, before the first step."""
+        self._check_process()
+        if self._begun:
+            raise LoopMisused(f"register({name!r}) comes after the first step; parts are restored before it")
+        value = self.state.register(name, value)
+        if self.resumed_from is None:
+            self._checkpoint_parts.add(name)
+        return value
+
+    def begin(self, total: int | None) -> None:
+        """Just before the first step: parts are judged; from here on saves may be due."""
+        self._check_process()
+        self.raise_if_noticed()
+        if self._begun:
+            return
+        self._begun = True
+        self.state.judge(
+            self._checkpoint_parts,
+            allow_missing=self.options.allow_missing,
+            allow_extra=self.options.allow_extra,
+        )
+        self.state.forget_checkpoint()
+        self._open_checkpoint.close()
+        self._schedule.saved(**self._border_moment, seconds=0.0)
+        self.record(LoopStarted(self.progress.completed, total))
+
+    def set_random(self, state: RandomState | None, loader: object | None = None) -> None:
+        """Sets random state from the checkpoint, if there is any."""
+        if state is None:
+            return
+        missing = self.state.randomness.set(state, frameworks_in_use(), loader)
+        for name in missing:
+            self.console.warning(
+                f"the checkpoint holds the random state of {name}, which the program has not imported before its first "
+                "step: what it draws will differ; import it at the top of the program"
+            )
+
+    def read_random(self, loader: object | None = None) -> RandomState:
+        """The random state now."""
+        return self.state.randomness.read(frameworks_in_use(), loader)
+
+    # --- borders ------------------------------------------------------------------------------------
+
+    def complete_step(self) -> None:
+        """The step under way is done."""
+        self.in_step = False
+        self.progress.completed += 1
+
+    def border(self) -> None:
+        """Between two steps: stops at a notice, saves when a save is due or was asked for."""
+        if self.board.notice is not None or self._stopped is not None:
+            self.stop()
+        if self._requested is not None or self._schedule.is_due(**self._border_moment):
+            pinned, self._requested = bool(self._requested), None
+            self._try_save(pinned=pinned)
+
+    @property
+    def _border_moment(self) -> dict[str, Any]:
+        return {
+            "step": self.progress.completed,
+            "epochs": self.progress.epoch,
+            "now": self.around.clock.monotonic_seconds(),
+        }
+
+    def raise_if_noticed(self) -> None:
+        """Stops if a notice has come; for places where nothing new is to be saved."""
+        if self.board.notice is not None or self._stopped is not None:
+            self.stop()
+
+    def check(self) -> None:
+        """For long code outside steps: stops at a notice. In mid-step nothing is saved."""
+        self._check_process()
+        self.raise_if_noticed()
+
+    def ask_save(self, *, pinned: bool) -> None:
+        """A save now, or at the coming border if a step is under way. Raises SaveFailed when one now fails."""
+        self._check_process()
+        if self.finished:
+            self.console.info("the run is finished: nothing is saved")
+        elif self.in_step:
+            self._requested = pinned or bool(self._requested)
+        else:
+            error = self._try_save(pinned=pinned)
+            if error:
+                raise SaveFailed(f"the save at step {self.progress.completed} failed: {error}")
+
+    def log(self, numbers: Mapping[str, float]) -> None:
+        """Keeps the numbers that go into the next commit record."""
+        self._metrics |= numbers
+
+    # --- saves --------------------------------------------------------------------------------------
+
+    def _try_save(self, *, pinned: bool = False) -> str | None:
+        """Saves; a failure is an event and a loud line, and its text is returned. Stops when superseded."""
+        step = self.progress.completed
+        clock = self.around.clock
+        began = clock.monotonic_seconds()
+        self.record(SaveStarted(step))
+        try:
+            snapshot = self.state.snapshot(self.progress)
+            self._last_commit = self.attempt.commit(snapshot, step, pinned=pinned, metrics=self._metrics)
+        except Superseded as error:
+            self._be_superseded(error)
+        except (StoreUnreachable, CheckpointCorrupt) as error:
+            self.record(SaveFailedEvent(step, str(error)))
+            good = f"step {self._last_commit.step}" if self._last_commit else "none yet"
+            self.console.error(f"the save at step {step} failed: {error}. Last good checkpoint: {good}")
+            self._schedule.saved(**self._border_moment, seconds=0.0)
+            return str(error)
+        self._saved_mark = self.progress.mark
+        self._schedule.saved(**self._border_moment, seconds=clock.monotonic_seconds() - began)
+        return None
+
+    def _be_superseded(self, error: Superseded) -> NoReturn:
+        self.console.error(f"superseded: {error}. This process saves and deletes nothing more, and leaves")
+        self._stopped = Interrupted(self._leave_code, f"superseded: {error}")
+        raise self._stopped from error
+
+    # --- the ends -----------------------------------------------------------------------------------
+
+    def stop(self) -> NoReturn:
+        """The stop: makes the last border durable if it is not yet, and raises Interrupted; again at each call."""
+        if self._stopped is None:
+            notice = self.board.notice
+            reason = notice.reason if notice else "stopped"
+            if not self.in_step and self._attempt and self.progress.mark != self._saved_mark and self._try_save():
+                self._leave_code = EXIT_RETRY
+            self._stopped = Interrupted(self._leave_code, reason)
+            saved = self._saved_mark[0]
+            lost = self.progress.completed - saved
+            self.record(Stopped(self.progress.completed, self._leave_code, reason, lost))
+            left = f", {format_duration(notice.remaining_seconds)} before the deadline" if notice else ""
+            self.console.notice(
+                f"stopped after step {self.progress.completed} ({reason}); checkpoint of step {saved}"
+                f"{left}; leaving with exit code {self._leave_code}"
+            )
+        raise self._stopped
+
+    def finish(self, total: int | None) -> None:
+        """The last state is made durable and the run is marked finished. Raises SaveFailed when that cannot be done."""
+        if self._stopped is not None:
+            raise self._stopped
+        if self.finished:
+            return
+        error = None
+        for _ in range(_FINISH_TRIES):
+            error = self._finish_once(total)
+            if error is None:
+                break
+        else:
+            self._leave_code = EXIT_RETRY
+            raise SaveFailed(f"the run is done and could not be made durable: {error}; a rerun repeats the last part")
+        self.finished = True
+        self.record(Finished(self.progress.completed))
+        self._listener.put_back()
+
+    def _finish_once(self, total: int | None) -> str | None:
+        stale = self._last_commit is None or self._requested is not None or self.progress.mark != self._saved_mark
+        if stale:
+            error = self._try_save(pinned=bool(self._requested))
+            if error:
+                return error
+            self._requested = None
+        if self._last_commit is None:
+            return "nothing was saved"
+        try:
+            self.attempt.finish(self._last_commit, total)
+        except Superseded as error:
+            self._be_superseded(error)
+        except StoreUnreachable as error:
+            return str(error)
+        return None
+
+    def already_finished(self, total: int | None) -> bool:
+        """Whether an earlier attempt finished all that is asked for now."""
+        prior = self.prior_finish
+        if prior is None or (prior.total is not None and total is not None and total > prior.total):
+            return False
+        self.finished = True
+        self.console.info(f"the run is already finished (at step {prior.step}); no step is left to do")
+        self._listener.put_back()
+        return True
+
+    # --- called by the listener, the guard and the exit watch ----------------------------------------
+
+    def record(self, event: Event) -> None:
+        """An event, into the attempt's journal."""
+        if self._attempt is not None:
+            self._attempt.journal.record(event)
+
+    def _on_notice(self, notice: Notice) -> None:
+        what = "the code after the loop may go on until then" if self.finished else "stopping at the next step border"
+        self.console.notice(f"notice: {notice.reason}; {format_duration(notice.grace_seconds)} of grace; {what}")
+        event = NoticeHeard(notice.source, notice.reason, notice.grace_seconds)
+        if self._attempt is not None:
+            self.record(event)
+        else:
+            append_event(self.around.env, to_line(event, self.around.clock))
+
+    def _at_deadline(self, notice: Notice) -> int:
+        lost = self.progress.completed - self._saved_mark[0]
+        if self.finished:
+            said = "the code after the loop did not end within the grace; a rerun repeats it"
+        elif self._stopped is not None:
+            said = "the program did not end within the grace after the stop"
+        else:
+            said = (
+                f"the step under way did not end within the grace of {format_duration(notice.grace_seconds)}; "
+                f"{lost} completed steps since the last checkpoint are lost; save more often (every=...)"
+            )
+        self.console.error(f"{said}; leaving with exit code {self._leave_code}")
+        event = Stopped(self.progress.completed, self._leave_code, said, lost)
+        writer = Thread(target=self.record, args=(event,), daemon=True)
+        writer.start()
+        writer.join(0.5)  # the storage may be what hangs
+        return self._leave_code
+
+    def _code_now(self) -> int | None:
+        unfinished = not self.finished and os.getpid() == self._owner
+        return self._leave_code if unfinished and (self.board.notice or self._stopped) else None
+
+    def _on_crash(self, error: BaseException) -> None:
+        if not self.finished and os.getpid() == self._owner:
+            self.record(Crashed(self.progress.completed, f"{type(error).__name__}: {error}"[:500]))
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._owner:
+            raise LoopMisused(f"this job belongs to process {self._owner}; a forked child never saves")
+
+
+def default_job_name(around: Surroundings) -> str:
+    """The platform's job name, else the script's file name without suffix."""
+    if around.identity.job:
+        return checked_name(around.identity.job, setting="job name of the platform")
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    if not file:
+        return "job"
+    path = Path(file)
+    stem = path.parent.name if path.name == "__main__.py" else path.stem
+    plain = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in stem)
+    return checked_name(plain.lstrip("._-") or "job", setting="name")

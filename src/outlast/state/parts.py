@@ -1,0 +1,195 @@
+"""The user's state: named parts, checked before the first step, captured at borders, restored at the start."""
+
+import sys
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from outlast.errors import CheckpointCorrupt, SettingsError, StateMismatch
+from outlast.ports import ArraySpec, Framework
+from outlast.registry import framework_named, frameworks_in_use
+from outlast.state.capture import Capture, Snapshot, Stateful
+from outlast.state.randomness import Randomness, RandomState
+from outlast.state.restore import Restorer
+from outlast.state.scalars import Node
+from outlast.state.shape import Ground
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where the loop stands at a border. `completed` steps in all; `batch` of them in the current epoch.
+
+    `at_epoch` and `at_iter` are the random states when the epoch was yielded and when its loader was asked for an
+    iterator; `loader` is one with state_dict that is not in the user's state, `loader_state` what it had saved.
+    """
+
+    completed: int = 0
+    epoch: int = 0
+    batch: int = 0
+    at_epoch: RandomState | None = None
+    at_iter: RandomState | None = None
+    loader: Stateful | None = None
+    loader_state: Any = None
+
+    @property
+    def mark(self) -> tuple[int, int, int]:
+        """Equal at two borders between which nothing was done."""
+        return self.completed, self.epoch, self.batch
+
+
+@dataclass(slots=True)
+class Resumed:
+    """What a checkpoint says beside the parts."""
+
+    progress: Progress
+    random: RandomState
+    extra_parts: list[str] = field(default_factory=list)
+
+
+class Readable(Protocol):
+    """What is needed of a verified checkpoint."""
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """The tree that a snapshot was made with."""
+        ...
+
+    @property
+    def specs(self) -> list[ArraySpec]:
+        """What each leaf is."""
+        ...
+
+    def read_leaf(self, index: int) -> memoryview:
+        """The bytes of a leaf."""
+        ...
+
+
+class UserState:
+    """The parts of a Job. `parts` is the dict that the user passed; it is the one that is updated."""
+
+    def __init__(
+        self,
+        parts: dict[str, Any],
+        *,
+        classes: Sequence[type] = (),
+        random_state: bool = True,
+        require_finite: bool = False,
+    ) -> None:
+        self.parts = parts
+        self._classes, self._require_finite = tuple(classes), require_finite
+        self._ground = Ground()
+        self.randomness = Randomness(self._ground, libraries=random_state)
+        self._restorer: Restorer | None = None
+        self._saved: dict[str, Node] = {}
+        self.bytes = 0
+        for name in parts:
+            self._check(name)
+
+    def _check(self, name: object) -> None:
+        """The dry run of a part: refuses what could not be restored; notes what stands in the program."""
+        if not isinstance(name, str):
+            raise SettingsError(f"state has the key {name!r}; the names of parts are text")
+        capture = Capture(frameworks_in_use(), classes=self._classes)
+        node = capture.add(_path(name), self.parts[name])
+        self._ground.add(capture.made)
+        self.bytes += capture.snapshot({"parts": {name: node}}).bytes
+
+    def holds(self, value: object) -> bool:
+        """Whether an object with state_dict is part of the state, at any depth."""
+        return any(one is value for one in self._ground.objects)
+
+    # --- saving -------------------------------------------------------------------------------------
+
+    def snapshot(self, progress: Progress) -> Snapshot:
+        """The state now. Raises StateUnsupported naming the key path of what could not be restored."""
+        frameworks = frameworks_in_use()
+        capture = Capture(frameworks, ground=self._ground, classes=self._classes, require_finite=self._require_finite)
+        parts = {name: capture.add(_path(name), value) for name, value in self.parts.items()}
+        now = self.randomness.read(frameworks, progress.loader)
+        loop = {
+            "completed": progress.completed,
+            "epoch": progress.epoch,
+            "batch": progress.batch,
+            "at_epoch": _random_node(capture, "@at_epoch", progress.at_epoch),
+            "at_iter": _random_node(capture, "@at_iter", progress.at_iter),
+            "loader": progress.loader and capture.detached("@loader", progress.loader.state_dict()),
+        }
+        return capture.snapshot({"parts": parts, "loop": loop, "random": _random_node(capture, "@random", now)})
+
+    # --- restoring ----------------------------------------------------------------------------------
+
+    def accept(self, opened: Readable) -> Callable[[], Resumed]:
+        """Compares a checkpoint with the program; the returned step restores what both have.
+
+        Raises StateMismatch naming what differs, CheckpointCorrupt for a tree that makes no sense. Nothing is
+        touched before the step is called.
+        """
+        restorer = Restorer(opened.specs, opened.read_leaf, ground=self._ground, framework=_framework)
+        try:
+            saved = dict(opened.tree["parts"])
+            makes = {
+                name: restorer.plan(_path(name), node, self.parts[name])
+                for name, node in saved.items()
+                if name in self.parts
+            }
+            loop, random = opened.tree["loop"], restorer.plan("@random", opened.tree["random"])
+            kept = {name: restorer.plan(f"@{name}", loop[name]) for name in ("at_epoch", "at_iter", "loader")}
+            progress = Progress(int(loop["completed"]), int(loop["epoch"]), int(loop["batch"]))
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
+            raise CheckpointCorrupt(f"the tree of the state makes no sense: {error!r}") from error
+
+        def restore() -> Resumed:
+            for name, make in makes.items():
+                self.parts[name] = make()
+            progress.at_epoch, progress.at_iter = _random_state(kept["at_epoch"]()), _random_state(kept["at_iter"]())
+            progress.loader_state = kept["loader"]()
+            state = _random_state(random())
+            self._restorer = restorer
+            self._saved = {name: node for name, node in saved.items() if name not in makes}
+            return Resumed(progress, state or RandomState({}, {}), [])
+
+        return restore
+
+    def register(self, name: str, value: Any) -> Any:
+        """Adds a part, restoring it if the checkpoint has it; returns what stands in the state now."""
+        if name in self.parts:
+            raise SettingsError(f"state already has a part {name!r}")
+        self.parts[name] = value
+        self._check(name)
+        if self._restorer is not None and name in self._saved:
+            self.parts[name] = self._restorer.plan(_path(name), self._saved.pop(name), value)()
+        return self.parts[name]
+
+    def judge(
+        self, resumed_parts: Collection[str], *, allow_missing: Collection[str], allow_extra: Collection[str]
+    ) -> None:
+        """Raises StateMismatch unless program and checkpoint have the same parts, but for those allowed."""
+        missing = sorted(set(self.parts) - set(resumed_parts) - set(allow_missing))
+        extra = sorted(set(self._saved) - set(allow_extra))
+        if missing or extra:
+            said = [f"the checkpoint has no part {name!r} (allow_missing)" for name in missing]
+            said += [f"the program has no part {name!r} (allow_extra)" for name in extra]
+            raise StateMismatch(
+                "the state of the program and of the checkpoint differ: " + "; ".join(said) + ". Put the parts into "
+                "the state before the first step, or name those that may differ in the setting in brackets"
+            )
+
+    def forget_checkpoint(self) -> None:
+        """Nothing more is restored from it."""
+        self._restorer, self._saved = None, {}
+
+
+def _path(name: str) -> str:
+    return f"state[{name!r}]"
+
+
+def _framework(name: str) -> Framework | None:
+    return framework_named(name) if name in sys.modules else None
+
+
+def _random_node(capture: Capture, path: str, state: RandomState | None) -> Node:
+    return None if state is None else capture.detached(path, state.as_tree())
+
+
+def _random_state(tree: Any) -> RandomState | None:
+    return None if tree is None else RandomState.from_tree(tree)
