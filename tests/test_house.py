@@ -20,8 +20,8 @@ FLOOR_OF = {
     "errors": "words", "clock": "words", "events": "words", "console": "words",
     "ports": "seams", "registry": "seams", "settings": "seams",
     "stores": "adapters", "queues": "adapters", "sinks": "adapters", "platforms": "adapters", "frameworks": "adapters",
-    "state": "engine", "checkpoint": "engine", "schedule": "engine", "notices": "engine", "exits": "engine",
-    "job": "loops", "worker": "loops", "supervise": "loops",
+    "state": "parts", "checkpoint": "parts", "schedule": "parts", "notices": "parts", "exits": "parts",
+    "job": "engine", "loops": "engine", "session": "engine", "worker": "engine", "supervise": "engine",
     "rehearse": "tools", "deploy": "tools", "monitor": "tools",
     "cli": "faces", "__init__": "faces", "testing": "faces",
 }  # fmt: skip
@@ -30,10 +30,10 @@ MAY_IMPORT = {
     "words": {"own"},
     "seams": {"own", "words"},
     "adapters": {"seams", "words"},
-    "engine": {"own", "seams", "words"},
-    "loops": {"own", "engine", "seams", "words"},
-    "tools": {"own", "loops", "engine", "adapters", "seams", "words"},
-    "faces": {"own", "tools", "loops", "engine", "adapters", "seams", "words"},
+    "parts": {"own", "seams", "words"},
+    "engine": {"own", "parts", "seams", "words"},
+    "tools": {"own", "engine", "parts", "adapters", "seams", "words"},
+    "faces": {"own", "tools", "engine", "parts", "adapters", "seams", "words"},
 }
 
 # The starter is a link to an example, which is a file to copy and no module.

@@ -62,13 +62,13 @@ def test_without_venv_it_says_so_in_one_line_and_leaves_no_half_made_environment
 
 
 def test_root_on_debian_installs_what_is_missing(machine: Path) -> None:
+    log, mark = machine.parent / "asked", machine.parent / "installed"
     _write(machine / "id", "echo 0")
-    _write(
-        machine / "apt-get", f'echo "$*" >> {machine.parent}/asked; [ "$1" = update ] || > {machine.parent}/installed'
-    )
-    has_it = f'case "$2" in *ensurepip*) [ -e {machine.parent}/installed ] || exit 1;; esac'
-    _write(machine / "python3", f'{has_it}\nexec {sys.executable} "$@"')
+    _write(machine / "apt-get", f'echo "$*" >> {log}; [ "$1" = update ] || > {mark}')
+    lacks_it = f'case "$2" in *ensurepip*) [ -e {mark} ] || exit 1;; esac'
+    _write(machine / "python3", f'{lacks_it}\nexec {sys.executable} "$@"')
     assert _make(machine).returncode == 0
-    asked = (machine.parent / "asked").read_text().splitlines()
-    assert asked[0].startswith("update")
-    assert asked[1].startswith("install") and asked[1].endswith("-venv")  # noqa: PT018  one line, two halves
+    update, install = log.read_text().splitlines()
+    assert update.startswith("update")
+    assert install.startswith("install")
+    assert install.endswith("-venv")

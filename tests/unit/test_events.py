@@ -18,7 +18,7 @@ _BY_TYPE: dict[str, Any] = {
     "str": "text with \n a newline, \u2028 and \U0001f642",
     "str | None": None,
     "int | None": 2,
-    "Mapping[str, float]": {"loss": 0.25, "accuracy": 1.0},
+    "Mapping[str, float | str]": {"loss": 0.25, "accuracy": "nan"},
 }
 _KINDS: list[type[Event]] = list(Event.__args__)
 
