@@ -270,7 +270,8 @@ def _names(names: Collection[str], setting: str) -> frozenset[str]:
 
 
 def _number(name: str, value: Any) -> float:
+    item = getattr(value, "item", None)  # an array scalar or a tensor of one element, which may require a gradient
     try:
-        return float(value)
+        return float(item() if callable(item) else value)
     except (TypeError, ValueError) as error:
         raise TypeError(f"job.log({name}={value!r}): a number is needed") from error
