@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test gpu lint bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -20,9 +20,12 @@ demo: $(VENV)/.demo ## Prove it: rehearse a real training job under Cloud Run's 
 
 test: lint ## Run every check and every test
 	@status=0; \
-	$(BIN)/python -m pytest -n 2 -m "not serial" || status=$$?; \
-	$(BIN)/python -m pytest -m serial || status=$$?; \
+	$(BIN)/python -m pytest -n 2 -m "not serial and not gpu" || status=$$?; \
+	$(BIN)/python -m pytest -m "serial and not gpu" || status=$$?; \
 	exit $$status
+
+gpu: $(VENV)/.dev ## Run the tests that need a CUDA device
+	$(BIN)/python -m pytest -m gpu
 
 lint: $(VENV)/.dev ## Run the linter, the formatter's check and the type checker
 	$(BIN)/ruff check .
@@ -30,9 +33,7 @@ lint: $(VENV)/.dev ## Run the linter, the formatter's check and the type checker
 	$(BIN)/mypy
 
 bench: $(VENV)/.dev ## Run the benchmarks, side by side with peers
-	@found=0; for script in benchmarks/bench_*.py; do \
-	  [ -e "$$script" ] || continue; found=1; $(BIN)/python "$$script"; done; \
-	[ $$found = 1 ] || { echo "there are no benchmarks/bench_*.py"; exit 1; }
+	$(BIN)/python benchmarks/bench.py
 
 clean: ## Remove the environment and everything that was built
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis outlast-checkpoints outlast-report*
