@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from outlast.checkpoint.places import FORMAT
-from outlast.checkpoint.sealed import load_sealed, seal
+from outlast.checkpoint.sealed import DIGEST, load_sealed, seal
 from outlast.errors import CheckpointCorrupt
 from outlast.ports import ArraySpec, Store
 
@@ -48,7 +48,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """A checkpoint. `step` counts completed steps; `tree` indexes the leaf that holds the state's tree."""
+    """A checkpoint. `step` counts completed steps; `trees` indexes the leaf that holds each rank's tree of state."""
 
     job: str
     run: str
@@ -63,7 +63,8 @@ class CommitRecord:
     written_bytes: int
     files: tuple[DataFile, ...]
     leaves: tuple[LeafRecord, ...]
-    tree: int
+    trees: tuple[int, ...]
+    digests: str = DIGEST
     pinned: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict)
 
@@ -86,9 +87,11 @@ def _parsed(fields: dict[str, Any]) -> CommitRecord:
         raise ValueError("unknown format")
     files = tuple(DataFile(**one) for one in fields.pop("files"))
     leaves = tuple(_parsed_leaf(one, files) for one in fields.pop("leaves"))
-    record = CommitRecord(files=files, leaves=leaves, **fields)
-    if not 0 <= record.tree < len(leaves):
-        raise ValueError("its tree is not among its leaves")
+    record = CommitRecord(files=files, leaves=leaves, trees=tuple(fields.pop("trees")), **fields)
+    if record.digests != DIGEST:
+        raise ValueError(f"its digests are {record.digests}")
+    if not record.trees or not all(0 <= index < len(leaves) for index in record.trees):
+        raise ValueError("its trees are not among its leaves")
     return record
 
 

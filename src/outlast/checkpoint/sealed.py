@@ -10,6 +10,9 @@ from outlast.errors import CheckpointCorrupt
 from outlast.ports import Bytes, Store
 
 
+DIGEST = "xxh3_128"
+
+
 def digest(data: Bytes) -> str:
     """XXH3, 128 bits, in hex: fast enough to check everything always; it guards against damage, not malice."""
     return xxhash.xxh3_128_hexdigest(data)
@@ -18,7 +21,7 @@ def digest(data: Bytes) -> str:
 def seal(record: Mapping[str, Any]) -> bytes:
     """A record as JSON with its digest."""
     body = _canonical(record)
-    return b'{"digest":"xxh3_128:' + digest(body).encode() + b'","record":' + body + b"}\n"
+    return b'{"digest":"' + f"{DIGEST}:{digest(body)}".encode() + b'","record":' + body + b"}\n"
 
 
 def unseal(data: bytes, *, name: str) -> dict[str, Any]:
@@ -26,7 +29,7 @@ def unseal(data: bytes, *, name: str) -> dict[str, Any]:
     try:
         outer = json.loads(data)
         record, expected = outer["record"], outer["digest"]
-        found = f"xxh3_128:{digest(_canonical(record))}"
+        found = f"{DIGEST}:{digest(_canonical(record))}"
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointCorrupt(f"{name} is not a whole record ({len(data)} bytes)") from error
     if found != expected or not isinstance(record, dict):

@@ -90,7 +90,7 @@ class DirectoryStore:
         with self._answering("read", name):
             try:
                 handle = self._disk.open_read(path)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 raise ObjectMissing(f"{name} is not in {self.url}") from None
             except OSError as error:
                 if error.errno in (errno.ELOOP, 0):
