@@ -9,7 +9,6 @@ import xxhash
 from outlast.errors import CheckpointCorrupt
 from outlast.ports import Bytes, Store
 
-
 DIGEST = "xxh3_128"
 
 

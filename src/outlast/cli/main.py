@@ -5,6 +5,9 @@ from typing import cast
 
 import click
 
+from outlast.console import Console
+from outlast.errors import ExitingError
+
 _COMMANDS = {
     "checkpoints": "outlast.cli.checkpoints:checkpoints",
     "init": "outlast.cli.init:init",
@@ -26,6 +29,14 @@ class LazyGroup(click.Group):
             return None
         module, _, name = entry.partition(":")
         return cast(click.Command, getattr(importlib.import_module(module), name))
+
+    def invoke(self, ctx: click.Context) -> object:
+        """An error that leaves with a code of its own is told in one line, since a SystemExit shows no text."""
+        try:
+            return super().invoke(ctx)
+        except ExitingError as error:
+            Console().error(str(error))
+            raise
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

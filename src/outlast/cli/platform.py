@@ -11,8 +11,7 @@ from rich.console import Console as Screen
 from rich.table import Table
 
 from outlast.clock import format_duration
-from outlast.console import Console
-from outlast.errors import EXIT_HUMAN, EXIT_RETRY, SettingsError
+from outlast.errors import EXIT_HUMAN, EXIT_RETRY
 from outlast.settings import Surroundings, look_around
 
 _OWN = "outlast"  # a fact that outlast decides
@@ -35,11 +34,7 @@ def platform(as_json: bool) -> None:
 
     Exit codes: 0 shown; 78 a variable of the environment makes no sense. Provisional.
     """
-    try:
-        here = look_around(os.environ)
-    except SettingsError as error:
-        Console().error(str(error))
-        raise
+    here = look_around(os.environ)
     facts = collect_facts(here, os.environ)
     if as_json:
         values = {fact.name: fact.value for fact in facts}
