@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from outlast.cli.init import init
+from outlast.cli.main import main
 from outlast.cli.platform import platform
 
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "digits.py"
@@ -47,6 +48,6 @@ def test_platform_says_which_variable_a_fact_comes_from(monkeypatch: pytest.Monk
 
 def test_platform_leaves_with_78_and_a_line_when_a_variable_makes_no_sense(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTLAST_GRACE", "soon")
-    refused = CliRunner().invoke(platform, [])
+    refused = CliRunner().invoke(main, ["platform"])
     assert refused.exit_code == 78
     assert "OUTLAST_GRACE='soon'" in refused.stderr
