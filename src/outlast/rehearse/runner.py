@@ -1,0 +1,238 @@
+"""A rehearsal from first to last: two uninterrupted runs, the interrupted one, then the verdict."""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from outlast.clock import format_duration
+from outlast.registry import platform_named
+from outlast.rehearse.attempt import Attempt, tail
+from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
+from outlast.rehearse.container import find_isolation
+from outlast.rehearse.display import Display, SilentDisplay
+from outlast.rehearse.interrupted import run_interrupted
+from outlast.rehearse.report import Report
+from outlast.rehearse.request import CannotRehearse, Limits, Request, retry_budget
+from outlast.rehearse.results import STDOUT, Result, choose_results, compare_outcomes
+from outlast.rehearse.sandbox import PRIVATE_FOLDER, CopyPlan, plan_copy
+from outlast.rehearse.scenario import ROUNDS, draw_scenario
+from outlast.rehearse.site import Site
+from outlast.rehearse.stage import Stage
+from outlast.rehearse.verdict import Evidence, judge, what_was_not_exercised
+
+Confirm = Callable[[str], bool]
+_PLATFORM_LIMITS = Limits()
+
+
+def rehearse(
+    request: Request,
+    *,
+    limits: Limits = _PLATFORM_LIMITS,
+    display: Display | None = None,
+    confirm: Confirm = lambda _question: False,
+) -> Report:
+    """Rehearses a command and reports what that proves.
+
+    `confirm` is asked before a copy larger than the limit. Raises SettingsError for settings that cannot work;
+    whatever else goes wrong is a report with the verdict "could-not-rehearse".
+    """
+    facts = platform_named(request.platform).facts
+    retries = retry_budget(facts, interruptions=request.raised_interruptions, asked=request.retries)
+    shown = display or SilentDisplay()
+    work = Path(tempfile.mkdtemp(prefix="outlast-rehearsal-")).resolve()
+    kept = work if request.keep else None
+    _announce(request, retries, shown)
+    try:
+        site = _make_site(request, limits, work, confirm)
+        return _Rehearsal(site, retries, shown, kept).run()
+    except CannotRehearse as error:
+        return Report(
+            verdict="could-not-rehearse",
+            platform=request.platform,
+            seed=request.seed,
+            command=request.command,
+            reasons=(str(error),),
+            retries=retries,
+            baseline_seconds=error.seconds,
+            baseline_exit_code=error.exit_code,
+            output=error.output,
+            kept=kept,
+        )
+    finally:
+        _clean_up(request, work)
+
+
+def _announce(request: Request, retries: int, display: Display) -> None:
+    count = request.raised_interruptions
+    if count != request.interruptions:
+        display.say(f"--interruptions {request.interruptions} raised to {count}: there are three kinds, each is needed")
+    display.say(f"rehearsing on {request.platform}: {count} interruptions, {retries} retries, seed {request.seed}")
+    inside = [word for word in request.command[1:] if Path(word).is_relative_to(request.folder)]
+    if inside and not request.in_place:
+        display.say(f"note: {inside[0]} names your own folder, not the copy; what is written beside it is not seen")
+
+
+def _make_site(request: Request, limits: Limits, work: Path, confirm: Confirm) -> Site:
+    if not sys.platform.startswith("linux"):
+        raise CannotRehearse("a rehearsal needs Linux: elsewhere processes cannot be killed as a container's are")
+    return Site(
+        request=request,
+        limits=limits,
+        platform=platform_named(request.platform),
+        work=work,
+        copies=None if request.in_place else _plan_copies(request, limits, confirm),
+        isolation=find_isolation(),
+    )
+
+
+def _plan_copies(request: Request, limits: Limits, confirm: Confirm) -> CopyPlan:
+    try:
+        plan = plan_copy(request.folder)
+    except OSError as error:
+        raise CannotRehearse(f"the folder cannot be read: {error}") from error
+    if plan.bytes > limits.copy_bytes:
+        size = f"{plan.bytes / (1 << 30):.2f} GiB"
+        if not confirm(f"Copy {size} from {plan.source} for each of three runs?"):
+            raise CannotRehearse(
+                f"a copy of {plan.source} takes {size}, more than {limits.copy_bytes / (1 << 30):.2f} GiB: "
+                "say --yes, leave data out with .outlastignore, or rehearse with --in-place"
+            )
+    return plan
+
+
+def _clean_up(request: Request, work: Path) -> None:
+    if request.keep:
+        return
+    if request.in_place:
+        shutil.rmtree(request.folder / PRIVATE_FOLDER, ignore_errors=True)
+    shutil.rmtree(work, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rehearsal:
+    """One rehearsal on its site."""
+
+    site: Site
+    retries: int
+    display: Display
+    kept: Path | None
+
+    def run(self) -> Report:
+        """Raises CannotRehearse when there is nothing to judge."""
+        first, second = (self._baseline(number) for number in (1, 2))
+        paths = choose_results(first.stage.folder, first.before, self.site.request.results)
+        between = self._compare(paths, first, second.stage, 0, with_stdout=True)
+        if not between:
+            raise CannotRehearse("there is nothing to compare: it made no file and wrote nothing to standard output")
+        noisy = len(between) > 1 and any(one.path == STDOUT and not one.same for one in between)
+        if noisy:
+            between = [one for one in between if one.path != STDOUT]
+        for round_number in range(ROUNDS):
+            stage, evidence = self._round(round_number, (first, second), paths, between, with_stdout=not noisy)
+            if not evidence.finished or evidence.left_early or evidence.all_landed:
+                break
+            landed, planned = len(evidence.landed), len(evidence.scenario)
+            self.display.say(
+                f"the job finished after {landed} of {planned} interruptions: too late; once more, earlier"
+            )
+        return self._report(first, stage, evidence, noisy=noisy)
+
+    def _baseline(self, number: int) -> Baseline:
+        with self.display.working(f"uninterrupted run {number} of 2"):
+            try:
+                baseline = run_baseline(self.site, number)
+            except OSError as error:
+                raise CannotRehearse(f"the run could not be watched: {error}") from error
+        self.display.say(f"uninterrupted run {number} took {format_duration(baseline.attempt.seconds)}")
+        return baseline
+
+    def _compare(
+        self, paths: Sequence[str], expected: Baseline, stage: Stage, last: int, *, with_stdout: bool
+    ) -> list[Result]:
+        tolerance = self.site.request.tolerance
+        outcome = outcome_of(stage, last)
+        return compare_outcomes(paths, expected.outcome, outcome, tolerance=tolerance, with_stdout=with_stdout)
+
+    def _round(
+        self,
+        round_number: int,
+        baselines: tuple[Baseline, Baseline],
+        paths: Sequence[str],
+        between: Sequence[Result],
+        *,
+        with_stdout: bool,
+    ) -> tuple[Stage, Evidence]:
+        request, profile = self.site.request, min((one.profile for one in baselines), key=lambda one: one.seconds)
+        scenario = draw_scenario(
+            request.raised_interruptions, seed=request.seed, saves=profile.saves, round_number=round_number
+        )
+        stage = self.site.make_stage(f"rehearsal-{round_number + 1}")
+        attempts = run_interrupted(
+            self.site,
+            stage,
+            scenario,
+            profile,
+            retries=self.retries,
+            round_number=round_number,
+            display=self.display,
+        )
+        last = len(attempts) - 1
+        results, others = (self._compare(paths, one, stage, last, with_stdout=with_stdout) for one in baselines)
+        evidence = Evidence(
+            facts=self.site.platform.facts,
+            grace_seconds=self.site.grace_seconds,
+            retries=self.retries,
+            tolerance=request.tolerance,
+            saves=profile.saves,
+            baseline_seconds=profile.seconds,
+            scenario=scenario,
+            attempts=tuple(attempts),
+            results=tuple(results),
+            between_baselines=tuple(between),
+            nearest=tuple(_nearer(one, other) for one, other in zip(results, others, strict=True)),
+            last_words=_last_words(stage, attempts),
+        )
+        return stage, evidence
+
+    def _report(self, first: Baseline, stage: Stage, evidence: Evidence, *, noisy: bool) -> Report:
+        request = self.site.request
+        verdict, reasons = judge(evidence)
+        not_exercised = what_was_not_exercised(
+            isolated=self.site.isolation is not None,
+            real_store=request.real_store,
+            saves=evidence.saves,
+            in_place=request.in_place,
+        )
+        if noisy:
+            not_exercised.append("standard output's last line, in which the uninterrupted runs differ")
+        last = evidence.last
+        output = () if evidence.finished else (*tail(stage.stdout(last.number)), *tail(stage.stderr(last.number)))
+        return Report(
+            verdict=verdict,
+            platform=request.platform,
+            seed=request.seed,
+            command=request.command,
+            reasons=tuple(reasons),
+            not_exercised=tuple(not_exercised),
+            retries=self.retries,
+            baseline_seconds=evidence.baseline_seconds,
+            baseline_exit_code=first.attempt.exit_code,
+            attempts=evidence.attempts,
+            results=evidence.results,
+            output=output,
+            kept=self.kept,
+        )
+
+
+def _nearer(one: Result, other: Result) -> Result:
+    return other if other.distance.relative < one.distance.relative else one
+
+
+def _last_words(stage: Stage, attempts: Sequence[Attempt]) -> str:
+    """The last line of error output of an attempt that failed by itself."""
+    last = attempts[-1]
+    lines = [line for line in tail(stage.stderr(last.number)) if line.strip()] if last.kind is None else []
+    return lines[-1].strip() if lines else ""
