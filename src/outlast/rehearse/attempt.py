@@ -10,7 +10,7 @@ from typing import Literal
 
 from outlast.events import LoopStarted, NoticeHeard, Recorded, Restored, SaveCommitted, from_lines
 from outlast.rehearse.container import Container
-from outlast.rehearse.notice import NoticeWatch, NoticeView
+from outlast.rehearse.notice import NoticeView, NoticeWatch
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.stage import Stage
 from outlast.rehearse.watch import SaveFilter, Write, WriteWatch
@@ -79,7 +79,7 @@ def run_attempt(
     environment: dict[str, str],
     *,
     watch: WriteWatch,
-    isolation: tuple[str, ...] | None,
+    isolated: bool,
     plan: Plan | None = None,
     hung_seconds: float = float("inf"),
 ) -> Attempt:
@@ -92,10 +92,10 @@ def run_attempt(
                 environment=environment,
                 stdout=stack.enter_context(stage.stdout(number).open("wb")),
                 stderr=stack.enter_context(stage.stderr(number).open("wb")),
-                isolation=isolation,
+                isolated=isolated,
             )
         )
-        driver = _Driver(stage, number, container, watch, plan, hung_seconds)
+        driver = _Driver(stage, number, container, watch=watch, plan=plan, hung_seconds=hung_seconds)
         stack.callback(watch.disarm)
         return driver.run()
 
@@ -108,6 +108,7 @@ class _Driver:
         stage: Stage,
         number: int,
         container: Container,
+        *,
         watch: WriteWatch,
         plan: Plan | None,
         hung_seconds: float,

@@ -10,34 +10,37 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-from outlast.rehearse import processes
+from outlast.rehearse import launcher, processes
 
-_UNSHARE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child=KILL")
-_USER = ("--user", "--map-root-user")
-# Should outlast itself be killed, the kernel takes the attempt down with it.
-_DIE_WITH_US = ("setpriv", "--pdeathsig", "KILL")
 _PR_SET_CHILD_SUBREAPER = 36
 _START_SECONDS = 10.0
 
 
 @cache
-def find_isolation() -> tuple[str, ...] | None:
-    """The words that start a command as PID 1 of a namespace of its own; None where that is not allowed."""
-    unshare = _UNSHARE if os.geteuid() == 0 else (*_UNSHARE, *_USER)
-    for words in ((*_DIE_WITH_US, *unshare), unshare):
-        try:
-            tried = subprocess.run((*words, "true"), capture_output=True, timeout=_START_SECONDS, check=False)
-        except (FileNotFoundError, subprocess.TimeoutExpired):
-            continue
-        if tried.returncode == 0:
-            return words
-    return None
+def can_isolate() -> bool:
+    """Whether a command can be started as PID 1 of a namespace of its own here."""
+    reading, writing = os.pipe()
+    try:
+        tried = subprocess.run(
+            _launch(writing, ("true",)), pass_fds=(writing,), capture_output=True, timeout=_START_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        os.close(reading)
+        os.close(writing)
+    return tried.returncode == 0
+
+
+def _launch(status: int, command: Sequence[str]) -> tuple[str, ...]:
+    return (sys.executable, "-I", "-S", launcher.__file__, str(status), *command)
 
 
 class Container:
@@ -51,22 +54,29 @@ class Container:
         environment: Mapping[str, str],
         stdout: BinaryIO,
         stderr: BinaryIO,
-        isolation: tuple[str, ...] | None,
+        isolated: bool,
     ) -> None:
-        self.isolated = isolation is not None
-        if not self.isolated:
+        self.isolated = isolated
+        if not isolated:
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._others = set(processes.children(os.getpid()))
-        self._outer = subprocess.Popen(
-            (*(isolation or ()), *command),
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,  # Ctrl-C at the terminal is ours; it stops the rehearsal in order
-        )
-        self.first_pid = self._find_first() if self.isolated else self._outer.pid
+        reading, writing = os.pipe()
+        try:
+            self._outer = subprocess.Popen(
+                _launch(writing, command) if isolated else command,
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                pass_fds=(writing,) if isolated else (),
+                start_new_session=True,  # Ctrl-C at the terminal is ours; it stops the rehearsal in order
+            )
+        finally:
+            os.close(writing)
+        with os.fdopen(reading, "rb") as status:
+            told = status.read()  # returns when the command has begun, or could not
+        self.first_pid = (int(told) if told else None) if isolated else self._outer.pid
         self.started_at = time.monotonic()
         self._first = open_pidfd(self.first_pid) if self.first_pid else None
 
@@ -76,14 +86,6 @@ class Container:
     def __exit__(self, *_: object) -> None:
         self.kill()
         self.close()
-
-    def _find_first(self) -> int | None:
-        until = time.monotonic() + _START_SECONDS
-        while time.monotonic() < until and not _has_ended(self._outer.pid):
-            for child in processes.children(self._outer.pid):
-                return child
-            time.sleep(0.0005)
-        return None
 
     def wait(self, seconds: float, also: Iterable[int] = ()) -> tuple[bool, set[int]]:
         """Waits until the first process, or one of the pidfds in `also`, ends, or the time is over.

@@ -48,5 +48,5 @@ class SilentDisplay:
         """Drops the line."""
 
     @contextmanager
-    def working(self, what: str) -> Iterator[None]:  # noqa: ARG002
+    def working(self, what: str) -> Iterator[None]:
         yield

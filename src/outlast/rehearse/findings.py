@@ -65,11 +65,7 @@ def find_in_progress(attempts: Sequence[Attempt], *, saves: bool, baseline_secon
         return []
     lost = format_duration(spent)
     if saves:
-        return [
-            f"it saves, but the last attempt took as long as the whole job: it seems to begin again each time "
-            f"({lost} of work lost)"
-        ]
-    return [
-        f"it was not seen to save: every attempt began again, and an interruption costs all the work so far "
-        f"({lost} here)"
-    ]
+        seen = "it saves, but the last attempt took as long as the whole job: it seems to begin again each time"
+    else:
+        seen = "it was not seen to save: each attempt began again, and an interruption costs all the work so far"
+    return [f"{seen} ({lost} here)"]

@@ -32,8 +32,7 @@ def run_interrupted(
     hung_seconds = site.limits.hung_seconds(profile.seconds)
     with WriteWatch(stage.folder) as watch:
         while len(attempts) <= retries:
-            landed = sum(attempt.kind is not None for attempt in attempts)
-            plan = _next_plan(scenario, landed, profile, attempts, round_number, site.grace_seconds)
+            plan = _next_plan(scenario, profile, attempts, round_number=round_number, grace_seconds=site.grace_seconds)
             what = f"attempt {len(attempts)}" + (f", to end by {plan.kind}" if plan else ", to run to its end")
             with display.working(what):
                 attempt = site.run(stage, len(attempts), watch=watch, plan=plan, hung_seconds=hung_seconds)
@@ -45,12 +44,13 @@ def run_interrupted(
 
 def _next_plan(
     scenario: Sequence[Interruption],
-    landed: int,
     profile: Profile,
     attempts: Sequence[Attempt],
+    *,
     round_number: int,
     grace_seconds: float,
 ) -> Plan | None:
+    landed = sum(attempt.kind is not None for attempt in attempts)
     if landed == len(scenario):
         return None
     work_left = _work_left(profile, attempts, parts=len(scenario) + 1)

@@ -11,7 +11,7 @@ from outlast.clock import format_duration
 from outlast.registry import platform_named
 from outlast.rehearse.attempt import Attempt, tail
 from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
-from outlast.rehearse.container import find_isolation
+from outlast.rehearse.container import can_isolate
 from outlast.rehearse.display import Display, SilentDisplay
 from outlast.rehearse.interrupted import run_interrupted
 from outlast.rehearse.report import Report
@@ -84,7 +84,7 @@ def _make_site(request: Request, limits: Limits, work: Path, confirm: Confirm) -
         platform=platform_named(request.platform),
         work=work,
         copies=None if request.in_place else _plan_copies(request, limits, confirm),
-        isolation=find_isolation(),
+        isolated=can_isolate(),
     )
 
 
@@ -201,7 +201,7 @@ class _Rehearsal:
         request = self.site.request
         verdict, reasons = judge(evidence)
         not_exercised = what_was_not_exercised(
-            isolated=self.site.isolation is not None,
+            isolated=self.site.isolated,
             real_store=request.real_store,
             saves=evidence.saves,
             in_place=request.in_place,

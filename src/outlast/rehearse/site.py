@@ -22,7 +22,7 @@ class Site:
     platform: Platform
     work: Path
     copies: CopyPlan | None
-    isolation: tuple[str, ...] | None
+    isolated: bool
 
     @property
     def grace_seconds(self) -> float:
@@ -74,7 +74,7 @@ class Site:
             self._command(stage),
             stage.environment(inherited_environment(), number),
             watch=watch,
-            isolation=self.isolation,
+            isolated=self.isolated,
             plan=plan,
             hung_seconds=hung_seconds,
         )

@@ -94,10 +94,8 @@ def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
 
 
 def _decide(evidence: Evidence) -> tuple[Verdict, list[str]]:
-    if evidence.last.ended_by == "hung":
-        return "not-survived", [_hung(evidence)]
     if not evidence.finished:
-        return "not-survived", [_budget(evidence)]
+        return "not-survived", [_hung(evidence) if evidence.last.ended_by == "hung" else _budget(evidence)]
     if evidence.left_early:
         code = evidence.facts.interrupted_exit_code
         said = "it left with 0, so the platform records success: unfinished work is lost; leave with"
