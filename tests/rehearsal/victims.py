@@ -2,7 +2,7 @@
 
 # The tutorial's pattern: save to a temporary name, rename, hear SIGTERM, leave with 143.
 SURVIVOR = """
-import json, os, signal, sys, time
+import json, os, signal, subprocess, sys, time
 stop = []
 signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
 step, acc = 0, 0
@@ -13,8 +13,8 @@ def save():
     with open("state.tmp", "w") as file:
         json.dump([step, acc], file)
     os.replace("state.tmp", "state.json")
-print("begin", step, flush=True)
-while step < 100:
+print("begin", flush=True)
+while step < 60:
     time.sleep(0.01)
     acc = (acc * 31 + step) % (2**61 - 1)
     step += 1
@@ -26,10 +26,8 @@ while step < 100:
 print(acc)
 """
 
-# Hears SIGTERM and leaves as if all were done.
 LEAVES_WITH_0 = SURVIVOR.replace("sys.exit(143)", "sys.exit(0)")
 
-# Works on through the notice, and never saves.
 NEVER_SAVES = """
 import time
 acc = 0
@@ -40,34 +38,54 @@ for step in range(60):
 print(acc)
 """
 
-# Another number each time.
-NOT_DETERMINISTIC = SURVIVOR.replace(
-    "print(acc)",
-    "open('out.txt', 'w').write('loss %.3f' % (1 + os.getpid() % 97 / 100 + time.time() % 0.01)); print('done')",
+NOT_DETERMINISTIC = (
+    SURVIVOR
+    + """
+with open("out.txt", "w") as file:
+    file.write(f"loss {1 + time.time() % 1:.6f}")
+"""
 )
 
-# Writes its state in place, in two halves, and cannot read one half.
+# Writes its state in place, in two parts, and cannot read one part.
 TORN_IN_PLACE = SURVIVOR.replace(
     """    with open("state.tmp", "w") as file:
         json.dump([step, acc], file)
     os.replace("state.tmp", "state.json")
 """,
     """    with open("state.json", "w") as file:
-        file.write("[%d, " % step); file.flush(); time.sleep(0.05); file.write("%d]" % acc)
+        file.write("[%d, " % step); file.flush(); time.sleep(0.02); file.write("%d]" % acc)
 """,
 )
 
-# Never gets beyond its first resume.
 HANGS_AFTER_RESUME = SURVIVOR.replace("step, acc = json.load(file)", "time.sleep(1000)")
 
-# Leaves a writer behind when it hears the notice.
-LEAVES_A_WRITER = SURVIVOR.replace(
-    'print("begin"',
-    'import subprocess; subprocess.Popen([sys.executable, "writer.py"])\nprint("begin"',
-)
+# Saves all along, and never looks at what it saved.
+NEVER_RESUMES = SURVIVOR.replace('if os.path.exists("state.json")', "if False")
+
+# Catches the signal and does not act on it.
+DEAF = SURVIVOR.replace("if stop:", "if False:").replace("step < 60", "step < 120")
+
+# Ends on the notice while a process that it started goes on writing.
+LEAVES_A_WRITER = SURVIVOR.replace('print("begin"', 'subprocess.Popen([sys.executable, "writer.py"]); print("begin"')
 WRITER = """
 import time
 with open("growing.bin", "wb") as file:
     while True:
         file.write(b"x"); file.flush(); time.sleep(0.02)
 """
+
+# What an outlast Job tells the rehearsal, told by hand.
+TELLS_EVENTS = SURVIVOR.replace(
+    'print("begin"',
+    """
+from outlast.clock import SystemClock
+from outlast.events import LoopStarted, NoticeHeard, Restored, to_line
+def tell(event):
+    with open(os.environ["OUTLAST_EVENTS_FILE"], "ab") as file:
+        file.write(to_line(event, SystemClock()))
+signal.signal(signal.SIGTERM, lambda *_: (tell(NoticeHeard("SIGTERM", "test", 10.0)), stop.append(1)))
+if step:
+    tell(Restored(step, "c", 0.0))
+tell(LoopStarted(step, 60))
+print("begin\"""",
+)

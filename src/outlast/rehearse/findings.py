@@ -59,9 +59,8 @@ def find_in_progress(attempts: Sequence[Attempt], *, saves: bool, baseline_secon
         if committed and attempt.resumed_from_step is None and attempt.ended_by != "exit":
             return [f"attempt {attempt.number} began at step 0 although {committed} checkpoints were there"]
         committed += attempt.commits
-    if committed or last.exit_code != 0 or spent < _ENOUGH * baseline_seconds:
-        return []
-    if last.seconds < _MOST * baseline_seconds:
+    went_on = spent < _ENOUGH * baseline_seconds or last.seconds < _MOST * baseline_seconds
+    if committed or last.exit_code != 0 or (saves and went_on):
         return []
     lost = format_duration(spent)
     if saves:

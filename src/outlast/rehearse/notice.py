@@ -9,6 +9,8 @@ from outlast.rehearse import processes
 from outlast.rehearse.container import Container, open_pidfd
 from outlast.rehearse.processes import Process
 
+_LEAVING_SECONDS = 5.0  # the kernel ends the rest of a namespace before its first process is gone
+
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind:
@@ -62,17 +64,24 @@ class NoticeWatch:
     def wait(self, seconds: float) -> bool:
         """Waits for the end of the first process; looks again meanwhile. Returns whether it has ended.
 
-        A child that ends together with the first was killed with it; one that ends before ended by itself.
+        A child that ends while the first is leaving was killed with it; one that ends before ended by itself.
         """
         by_handle = {seen.handle: pid for pid, seen in self._seen.items()}
         self._left_by_itself, ended = self._container.wait(seconds, by_handle)
         if self._left_by_itself:
             return True
+        if ended and self._first_is_leaving():
+            self._left_by_itself, _ = self._container.wait(_LEAVING_SECONDS)
+            return self._left_by_itself
         for handle in ended:
             del self._seen[by_handle[handle]]
             os.close(handle)
         self.look()
         return False
+
+    def _first_is_leaving(self) -> bool:
+        first = processes.look_at(self._container.first_pid) if self._container.first_pid else None
+        return first is None or first.leaving
 
     def look(self) -> None:
         """Looks at all processes of the attempt now."""

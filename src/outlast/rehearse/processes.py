@@ -11,12 +11,16 @@ _HARMLESS = ("multiprocessing.resource_tracker", "multiprocessing.semaphore_trac
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One process as it is now. `hears_sigterm`: it catches the signal, or blocks it to wait for it."""
+    """One process as it is now. `hears_sigterm`: it catches the signal, or blocks it to wait for it.
+
+    `leaving`: it has given its memory back, so it is on its way out or gone.
+    """
 
     pid: int
     command: str
     hears_sigterm: bool
     ended: bool
+    leaving: bool
 
     @property
     def harmless(self) -> bool:
@@ -59,6 +63,7 @@ def look_at(pid: int) -> Process | None:
         command=command or fields.get("Name", "?").strip(),
         hears_sigterm=bool(caught & _SIGTERM_BIT),
         ended=fields.get("State", "").strip()[:1] in ("Z", "X"),
+        leaving="VmSize" not in fields,
     )
 
 

@@ -42,7 +42,9 @@ def profile_of(
     uses_store = any(write.path.startswith(f"{PRIVATE_FOLDER}/") for write in writes)
     which = SaveFilter(store_only=uses_store, logs=logs)
     if not any(which.accepts(write) for write in writes):
-        which = SaveFilter(store_only=uses_store)  # a program that keeps its only file open, say a database
+        which = SaveFilter(
+            store_only=uses_store, from_start=False
+        )  # a program that keeps its only file open, say a database
     ends = attempt.started_at + attempt.seconds
     first, last = began + _SAVES_FROM * (ends - began), began + _SAVES_TO * (ends - began)
     committed = any(isinstance(one.event, SaveCommitted) for one in recorded)

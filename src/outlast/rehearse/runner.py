@@ -62,7 +62,7 @@ def rehearse(
             kept=kept,
         )
     finally:
-        _clean_up(request, work)
+        _clean_up(request, work, shown)
 
 
 def _announce(request: Request, retries: int, display: Display) -> None:
@@ -103,12 +103,16 @@ def _plan_copies(request: Request, limits: Limits, confirm: Confirm) -> CopyPlan
     return plan
 
 
-def _clean_up(request: Request, work: Path) -> None:
+def _clean_up(request: Request, work: Path, display: Display) -> None:
     if request.keep:
         return
-    if request.in_place:
-        shutil.rmtree(request.folder / PRIVATE_FOLDER, ignore_errors=True)
-    shutil.rmtree(work, ignore_errors=True)
+    for folder in (work, *((request.folder / PRIVATE_FOLDER,) if request.in_place else ())):
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            display.say(f"{folder} could not be removed: {error}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Writes seen in the copy: when, to which file, and a trigger for the next one."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -34,11 +35,13 @@ class SaveFilter:
     """Which writes are part of a save: those to files that outlive the attempt.
 
     In the rehearsal's store only new objects are (its journal grows at every event); once a program uses that
-    store, nothing else is. `logs` are files that the program keeps open and adds to all along.
+    store, nothing else is. `logs` are files that the program keeps open and adds to all along. `from_start`: a
+    trigger that is armed within a save waits for the next one, since a kill at the last write of all cuts nothing.
     """
 
     store_only: bool = False
     logs: frozenset[str] = frozenset()
+    from_start: bool = True
 
     def accepts(self, write: Write) -> bool:
         if write.kind == "closed" or is_passing(write.path) or write.path in self.logs:
@@ -63,6 +66,8 @@ class WriteWatch(FileSystemEventHandler):
         self._filter = SaveFilter()
         self._action: Callable[[], None] | None = None
         self._fired: Write | None = None
+        self._open: set[str] = set()  # written to and not closed since
+        self._passed_over: set[str] = set()
         self._observer = Observer()
 
     def __enter__(self) -> "WriteWatch":
@@ -74,13 +79,19 @@ class WriteWatch(FileSystemEventHandler):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._observer.stop()
-        self._observer.join()
+        log = logging.getLogger("watchdog.observers.inotify")
+        log.addFilter(_is_worth_telling)
+        try:
+            self._observer.stop()
+            self._observer.join()
+        finally:
+            log.removeFilter(_is_worth_telling)
 
     def arm(self, action: Callable[[], None], which: SaveFilter) -> None:
         """Calls `action` once, from the watching thread, at the next write that `which` accepts."""
         with self._lock:
             self._filter, self._action, self._fired = which, action, None
+            self._passed_over = set(self._open) if which.from_start else set()
 
     def disarm(self) -> Write | None:
         """Takes the trigger back; the write that set it off, if one did."""
@@ -99,9 +110,22 @@ class WriteWatch(FileSystemEventHandler):
         write = Write(path, event.event_type, time.monotonic())
         with self._lock:
             self._writes.append(write)
-            if self._action is not None and self._filter.accepts(write):
+            if self._action is not None and path not in self._passed_over and self._filter.accepts(write):
                 action, self._action, self._fired = self._action, None, write
                 action()
+            self._note_open(write)
+
+    def _note_open(self, write: Write) -> None:
+        if write.kind == "closed":
+            self._open.discard(write.path)
+            self._passed_over.discard(write.path)
+        elif write.kind != "moved":
+            self._open.add(write.path)
+
+
+def _is_worth_telling(record: logging.LogRecord) -> bool:
+    """Not so watchdog's complaint that its own thread looked once more while it was being stopped."""
+    return "when the thread is inactive" not in record.getMessage()
 
 
 def find_logs(writes: Iterable[Write], *, life_seconds: float) -> frozenset[str]:
