@@ -76,7 +76,7 @@ def test_b25_leaving_with_0_on_a_notice_loses_the_work(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["python job.py; true", "python job.py"])
 def test_b19_a_shell_as_first_process_keeps_the_signal_from_the_program(tmp_path: Path, command: str) -> None:
     command = command.replace("python", sys.executable)
-    report = rehearse_program(tmp_path, victims.SURVIVOR.replace("step < 60", "step < 100"), "sh", "-c", command)
+    report = rehearse_program(tmp_path, victims.LONGER_SURVIVOR, "sh", "-c", command)
     assert report.verdict == "survived"
     assert any(one.ended_by == "SIGKILL after the grace" for one in report.attempts)
     (reason,) = report.reasons
@@ -168,7 +168,9 @@ def test_events_of_a_job_show_in_the_attempts(tmp_path: Path) -> None:
     assert all(one.resumed_from_step for one in report.attempts[1:])
 
 
-def test_attempts_find_the_platforms_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempts_find_the_platforms_environment(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CLOUD_RUN_TASK_INDEX", "7")
     program = (
         victims.SURVIVOR
@@ -178,6 +180,7 @@ with open("seen.json", "w") as file:
     json.dump([os.environ[name] for name in names] + [os.getpid()], file)
 """
     )
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("kept")))
     report = rehearse_program(tmp_path, program, keep=True, results=("state.json",))
     assert report.kept is not None
     (seen,) = report.kept.glob("rehearsal-1/copy/*/seen.json")
@@ -185,6 +188,7 @@ with open("seen.json", "w") as file:
     assert (attempt, index, platform, pid) == ("3", "0", "cloud-run", 1)
     assert Path(folder) == seen.parent
     assert Path(temporary).parent == report.kept / "rehearsal-1" / "outside"
+    assert Path(temporary).name == "tmp-3"
 
 
 def test_a_failing_program_shows_its_output_and_what_the_copy_lacks(tmp_path: Path) -> None:
@@ -209,6 +213,22 @@ def test_a_large_copy_is_made_only_when_allowed(tmp_path: Path) -> None:
     report = rehearse_program(tmp_path, "print('much more than 10 bytes')", limits=limits)
     assert report.verdict == "could-not-rehearse"
     assert "--yes" in report.reasons[0]
+
+
+def test_state_kept_outside_the_copy_is_no_ground_for_a_verdict(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    program = victims.SURVIVOR.replace('"state.', f'"{tmp_path}/state.')
+    report = rehearse_program(project, program)
+    assert report.verdict == "could-not-rehearse"
+    assert "left outside the copy" in report.reasons[0]
+
+
+def test_in_place_each_run_begins_without_what_the_one_before_made(tmp_path: Path) -> None:
+    report = rehearse_program(tmp_path, victims.SURVIVOR, in_place=True)
+    assert (report.verdict, report.reasons) == ("survived", ())
+    assert len(report.attempts) == 4
+    assert {one.name for one in tmp_path.iterdir()} == {"job.py", "state.json"}
 
 
 def test_without_namespaces_it_still_kills_everything_and_says_so(

@@ -14,7 +14,7 @@ def save():
         json.dump([step, acc], file)
     os.replace("state.tmp", "state.json")
 print("begin", flush=True)
-while step < 60:
+while step < 40:
     time.sleep(0.01)
     acc = (acc * 31 + step) % (2**61 - 1)
     step += 1
@@ -26,13 +26,15 @@ while step < 60:
 print(acc)
 """
 
+LONGER_SURVIVOR = SURVIVOR.replace("step < 40", "step < 100")
+
 LEAVES_WITH_0 = SURVIVOR.replace("sys.exit(143)", "sys.exit(0)")
 
 NEVER_SAVES = """
 import time
 acc = 0
 print("begin", flush=True)
-for step in range(60):
+for step in range(40):
     time.sleep(0.01)
     acc = (acc * 31 + step) % (2**61 - 1)
 print(acc)
@@ -63,7 +65,7 @@ HANGS_AFTER_RESUME = SURVIVOR.replace("step, acc = json.load(file)", "time.sleep
 NEVER_RESUMES = SURVIVOR.replace('if os.path.exists("state.json")', "if False")
 
 # Catches the signal and does not act on it.
-DEAF = SURVIVOR.replace("if stop:", "if False:").replace("step < 60", "step < 120")
+DEAF = LONGER_SURVIVOR.replace("if stop:", "if False:")
 
 # Ends on the notice while a process that it started goes on writing.
 LEAVES_A_WRITER = SURVIVOR.replace('print("begin"', 'subprocess.Popen([sys.executable, "writer.py"]); print("begin"')

@@ -15,6 +15,7 @@ from outlast.rehearse.display import ConsoleDisplay
 from outlast.rehearse.report import as_object, print_report
 from outlast.rehearse.request import Request
 from outlast.rehearse.runner import rehearse as run_rehearsal
+from outlast.rehearse.verdict import EXIT_CODES
 
 _CTRL_C = 130
 _REPORT_WIDTH = 120  # where no terminal says how wide it is
@@ -77,6 +78,9 @@ def rehearse(
     except KeyboardInterrupt:
         console.print("stopped; the copies are removed" if not keep else "stopped")
         sys.exit(_CTRL_C)
+    except Exception:  # noqa: BLE001 - a fault of ours must not leave with 1, which says that CMD did not survive
+        console.print_exception()
+        sys.exit(EXIT_CODES["could-not-rehearse"])
     if as_json:
         click.echo(json.dumps(as_object(report), indent=2))
     else:

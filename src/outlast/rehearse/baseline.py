@@ -1,11 +1,12 @@
 """The uninterrupted run that everything else is measured against."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from outlast.rehearse.attempt import Attempt, read_events, tail
 from outlast.rehearse.profile import Profile, profile_of
 from outlast.rehearse.request import CannotRehearse
-from outlast.rehearse.results import Listing, Outcome, last_line, list_files
+from outlast.rehearse.results import Listing, Outcome, choose_results, last_line, list_files, set_aside
 from outlast.rehearse.sandbox import CopyPlan
 from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
@@ -16,21 +17,24 @@ _NAMED = 8
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """One uninterrupted run. `before` lists the folder's files as they were at its start."""
+    """One uninterrupted run. `before` lists the folder's files as they were at its start, `paths` its results,
+    which lie below `folder`."""
 
     stage: Stage
     attempt: Attempt
     profile: Profile
     before: Listing
+    paths: list[str]
+    folder: Path
 
     @property
     def outcome(self) -> Outcome:
-        return outcome_of(self.stage, 0)
+        return outcome_of(self.stage, 0, folder=self.folder)
 
 
-def outcome_of(stage: Stage, last_attempt: int) -> Outcome:
+def outcome_of(stage: Stage, last_attempt: int, *, folder: Path | None = None) -> Outcome:
     """What a stage holds after its last attempt."""
-    return Outcome(stage.folder, last_line(stage.stdout(last_attempt)), stage.store)
+    return Outcome(folder or stage.folder, last_line(stage.stdout(last_attempt)), stage.store)
 
 
 def run_baseline(site: Site, number: int) -> Baseline:
@@ -44,7 +48,11 @@ def run_baseline(site: Site, number: int) -> Baseline:
     if attempt.exit_code != 0:
         raise _failed(stage, attempt, site.copies)
     profile = profile_of(attempt, read_events(stage, 0), writes, printed[0] if printed else None)
-    return Baseline(stage, attempt, profile, before)
+    paths = choose_results(stage.folder, before, site.request.results)
+    if site.copies is not None:
+        return Baseline(stage, attempt, profile, before, paths, stage.folder)
+    set_aside(stage.folder, before, stage.made, also=paths)
+    return Baseline(stage, attempt, profile, before, paths, stage.made)
 
 
 def _output_names(stage: Stage) -> set[str]:

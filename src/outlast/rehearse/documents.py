@@ -69,7 +69,7 @@ def read_document(path: str, data: bytes) -> Document:
         if is_archive(data):
             return _read_zip(data)
         return _read_text(data)
-    except (ValueError, KeyError, TypeError, SyntaxError, struct.error, zipfile.BadZipFile, EOFError) as error:
+    except (ValueError, LookupError, TypeError, SyntaxError, struct.error, zipfile.BadZipFile, EOFError) as error:
         raise Unreadable(f"{path}: {error}") from error
 
 

@@ -106,24 +106,25 @@ def print_report(report: Report, console: Console) -> None:
     """The report for people."""
     parts: list[Any] = []
     if report.attempts:
-        parts += [_attempts_table(report), ""]
+        parts += [f"attempts on {report.platform}, seed {report.seed}", _attempts_table(report), ""]
     if report.results:
-        parts += [_results_table(report), ""]
+        parts += ["results, against the uninterrupted run", _results_table(report), ""]
     if report.output:
         parts += [Text("The end of its output:", style="bold"), *(Text(f"  {line}") for line in report.output), ""]
     if report.lost_seconds is not None and report.goodput is not None:
-        parts.append(f"lost {format_duration(report.lost_seconds)}, goodput {report.goodput:.0%}")
+        parts.append(f"lost time {format_duration(report.lost_seconds)}, goodput {report.goodput:.0%}")
     parts.append(Text.assemble("verdict: ", (report.verdict, _STYLES[report.verdict])))
     parts += [Text(f"  - {reason}") for reason in report.reasons]
     if report.not_exercised:
-        parts.append(Text(f"not exercised: {'; '.join(report.not_exercised)}", style="dim"))
+        parts.append(Text("not exercised:", style="dim"))
+        parts += [Text(f"  - {said}", style="dim") for said in report.not_exercised]
     if report.kept:
         parts.append(Text(f"kept: {report.kept}"))
     console.print(Group(*parts), soft_wrap=False)
 
 
 def _attempts_table(report: Report) -> Table:
-    table = Table(title=f"attempts on {report.platform}, seed {report.seed}", title_justify="left")
+    table = Table()
     for heading in ("attempt", "ran", "ended by", "exit code", "heard after", "stopped after", "resumed from"):
         table.add_column(heading, justify="left" if heading == "ended by" else "right")
     for attempt in report.attempts:
@@ -144,7 +145,7 @@ def _shown(seconds: float | None) -> str:
 
 
 def _results_table(report: Report) -> Table:
-    table = Table(title="results, against the uninterrupted run", title_justify="left")
+    table = Table()
     table.add_column("result", overflow="fold")
     table.add_column("is")
     table.add_column("detail", overflow="fold")

@@ -1,14 +1,16 @@
 """Which results a rehearsal compares, and how they came out."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from outlast.rehearse.checkpoints import describe_difference, final_checkpoints, pair_tasks
 from outlast.rehearse.compare import EQUAL, Distance, compare_bytes, compare_files
 from outlast.rehearse.request import CannotRehearse
-from outlast.rehearse.sandbox import PRIVATE_FOLDER
+from outlast.rehearse.sandbox import is_left_out
 from outlast.rehearse.watch import is_passing
 
 STDOUT = "<stdout, last line>"
@@ -37,16 +39,31 @@ class Result:
 
 
 def list_files(folder: Path) -> Listing:
-    """Every file below a folder with its size and time of change, but for ours and those that Python makes."""
+    """Every file of a program's work with its size and time of change: no stores, nothing that Python makes."""
     listing: Listing = {}
-    for path in folder.rglob("*"):
-        name = path.relative_to(folder).as_posix()
-        if name.startswith(f"{PRIVATE_FOLDER}/") or is_passing(name):
-            continue
-        if path.is_symlink() or path.is_file():
-            status = path.lstat()
-            listing[name] = (status.st_size, status.st_mtime_ns)
+    for top, folders, files in os.walk(folder):
+        here = Path(top)
+        links = [name for name in folders if (here / name).is_symlink()]
+        folders[:] = [name for name in folders if not is_left_out(here / name, is_folder=True)]
+        for path in (here / name for name in (*files, *links)):
+            if path.is_symlink() or (path.is_file() and not is_passing(path.name)):
+                status = path.lstat()
+                listing[path.relative_to(folder).as_posix()] = (status.st_size, status.st_mtime_ns)
     return listing
+
+
+def set_aside(folder: Path, before: Listing, target: Path, also: Iterable[str] = ()) -> None:
+    """Where runs share one folder: moves what a run has made to `target`, so that the next begins without it.
+
+    What was there before stays where it is; changed files, and those named in `also`, are copied.
+    """
+    after = list_files(folder)
+    for name in sorted({name for name, seen in after.items() if before.get(name) != seen} | set(also)):
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        if name in before:
+            shutil.copy2(folder / name, target / name, follow_symlinks=False)
+        else:
+            shutil.move(folder / name, target / name)
 
 
 def choose_results(folder: Path, before: Listing, patterns: Sequence[str]) -> list[str]:
@@ -91,7 +108,8 @@ def _judged(path: str, distance: Distance, tolerance: float) -> Result:
 def _compare_lines(expected: str, actual: str) -> Distance:
     if not actual:
         return Distance(math.inf, f"expected {expected!r}, found no output")
-    return compare_bytes("line.txt", expected.encode(), actual.encode())
+    distance = compare_bytes("line.txt", expected.encode(), actual.encode())
+    return replace(distance, detail=distance.detail.removeprefix("line 1: "))
 
 
 def _compare_checkpoints(expected: Path | None, actual: Path | None) -> list[tuple[str, Distance]]:

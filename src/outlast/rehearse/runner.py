@@ -4,7 +4,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from outlast.clock import format_duration
@@ -16,7 +16,7 @@ from outlast.rehearse.display import Display, SilentDisplay
 from outlast.rehearse.interrupted import run_interrupted
 from outlast.rehearse.report import Report
 from outlast.rehearse.request import CannotRehearse, Limits, Request, retry_budget
-from outlast.rehearse.results import STDOUT, Result, choose_results, compare_outcomes
+from outlast.rehearse.results import STDOUT, Outcome, Result, compare_outcomes, set_aside
 from outlast.rehearse.sandbox import PRIVATE_FOLDER, CopyPlan, plan_copy
 from outlast.rehearse.scenario import ROUNDS, draw_scenario
 from outlast.rehearse.site import Site
@@ -25,6 +25,8 @@ from outlast.rehearse.verdict import Evidence, judge, what_was_not_exercised
 
 Confirm = Callable[[str], bool]
 _PLATFORM_LIMITS = Limits()
+# A second uninterrupted run that works for less than this share of the first, and by this much, was no fresh start.
+_FRESH_SHARE, _FRESH_SECONDS = 0.3, 0.2
 
 
 def rehearse(
@@ -49,20 +51,26 @@ def rehearse(
         site = _make_site(request, limits, work, confirm)
         return _Rehearsal(site, retries, shown, kept).run()
     except CannotRehearse as error:
-        return Report(
-            verdict="could-not-rehearse",
-            platform=request.platform,
-            seed=request.seed,
-            command=request.command,
-            reasons=(str(error),),
-            retries=retries,
-            baseline_seconds=error.seconds,
-            baseline_exit_code=error.exit_code,
-            output=error.output,
-            kept=kept,
-        )
+        return _without_proof(request, error, retries, kept)
+    except OSError as error:  # the disk is full, no watches are left, …
+        return _without_proof(request, CannotRehearse(f"the rehearsal itself failed: {error}"), retries, kept)
     finally:
         _clean_up(request, work, shown)
+
+
+def _without_proof(request: Request, error: CannotRehearse, retries: int, kept: Path | None) -> Report:
+    return Report(
+        verdict="could-not-rehearse",
+        platform=request.platform,
+        seed=request.seed,
+        command=request.command,
+        reasons=(str(error),),
+        retries=retries,
+        baseline_seconds=error.seconds,
+        baseline_exit_code=error.exit_code,
+        output=error.output,
+        kept=kept,
+    )
 
 
 def _announce(request: Request, retries: int, display: Display) -> None:
@@ -127,17 +135,19 @@ class _Rehearsal:
     def run(self) -> Report:
         """Raises CannotRehearse when there is nothing to judge."""
         first, second = (self._baseline(number) for number in (1, 2))
-        paths = choose_results(first.stage.folder, first.before, self.site.request.results)
-        between = self._compare(paths, first, second.stage, 0, with_stdout=True)
+        _check_fresh(first, second)
+        between = self._compare(first, second.outcome, with_stdout=True)
         if not between:
             raise CannotRehearse("there is nothing to compare: it made no file and wrote nothing to standard output")
         noisy = len(between) > 1 and any(one.path == STDOUT and not one.same for one in between)
         if noisy:
             between = [one for one in between if one.path != STDOUT]
         for round_number in range(ROUNDS):
-            stage, evidence = self._round(round_number, (first, second), paths, between, with_stdout=not noisy)
-            if not evidence.finished or evidence.left_early or evidence.all_landed:
+            stage, evidence = self._round(round_number, (first, second), between, with_stdout=not noisy)
+            if not evidence.finished or evidence.left_early or evidence.all_landed or round_number + 1 == ROUNDS:
                 break
+            if self.site.copies is None:
+                set_aside(stage.folder, first.before, stage.made)
             landed, planned = len(evidence.landed), len(evidence.scenario)
             self.display.say(
                 f"the job finished after {landed} of {planned} interruptions: too late; once more, earlier"
@@ -146,25 +156,18 @@ class _Rehearsal:
 
     def _baseline(self, number: int) -> Baseline:
         with self.display.working(f"uninterrupted run {number} of 2"):
-            try:
-                baseline = run_baseline(self.site, number)
-            except OSError as error:
-                raise CannotRehearse(f"the run could not be watched: {error}") from error
+            baseline = run_baseline(self.site, number)
         self.display.say(f"uninterrupted run {number} took {format_duration(baseline.attempt.seconds)}")
         return baseline
 
-    def _compare(
-        self, paths: Sequence[str], expected: Baseline, stage: Stage, last: int, *, with_stdout: bool
-    ) -> list[Result]:
+    def _compare(self, expected: Baseline, actual: Outcome, *, with_stdout: bool) -> list[Result]:
         tolerance = self.site.request.tolerance
-        outcome = outcome_of(stage, last)
-        return compare_outcomes(paths, expected.outcome, outcome, tolerance=tolerance, with_stdout=with_stdout)
+        return compare_outcomes(expected.paths, expected.outcome, actual, tolerance=tolerance, with_stdout=with_stdout)
 
     def _round(
         self,
         round_number: int,
         baselines: tuple[Baseline, Baseline],
-        paths: Sequence[str],
         between: Sequence[Result],
         *,
         with_stdout: bool,
@@ -183,8 +186,10 @@ class _Rehearsal:
             round_number=round_number,
             display=self.display,
         )
-        last = len(attempts) - 1
-        results, others = (self._compare(paths, one, stage, last, with_stdout=with_stdout) for one in baselines)
+        outcome = outcome_of(stage, len(attempts) - 1)
+        first, second = baselines
+        results = self._compare(first, outcome, with_stdout=with_stdout)
+        others = self._compare(replace(second, paths=first.paths), outcome, with_stdout=with_stdout)
         evidence = Evidence(
             facts=self.site.platform.facts,
             grace_seconds=self.site.grace_seconds,
@@ -196,7 +201,7 @@ class _Rehearsal:
             attempts=tuple(attempts),
             results=tuple(results),
             between_baselines=tuple(between),
-            nearest=tuple(_nearer(one, other) for one, other in zip(results, others, strict=True)),
+            nearest=tuple(_nearest(results, others)),
             last_words=_last_words(stage, attempts),
         )
         return stage, evidence
@@ -231,8 +236,23 @@ class _Rehearsal:
         )
 
 
-def _nearer(one: Result, other: Result) -> Result:
-    return other if other.distance.relative < one.distance.relative else one
+def _check_fresh(first: Baseline, second: Baseline) -> None:
+    """Refuses to judge a program that did less in the second run: what it saved is not below the folder."""
+    before, after = first.profile.work_seconds, second.profile.work_seconds
+    if after < _FRESH_SHARE * before and before - after > _FRESH_SECONDS:
+        raise CannotRehearse(
+            f"the first uninterrupted run worked for {format_duration(before)}, the second for "
+            f"{format_duration(after)}: it seems to find what the first one left outside the copy. Keep its files "
+            "below the folder; if the first run was only slow, rehearse again",
+            seconds=first.attempt.seconds,
+            exit_code=0,
+        )
+
+
+def _nearest(results: Sequence[Result], others: Sequence[Result]) -> list[Result]:
+    """Each result compared with that uninterrupted run to which it is nearer."""
+    known = {other.path: other for other in others}
+    return [min(one, known.get(one.path, one), key=lambda result: result.distance.relative) for one in results]
 
 
 def _last_words(stage: Stage, attempts: Sequence[Attempt]) -> str:

@@ -57,7 +57,7 @@ def _plan_folder(plan: CopyPlan, folder: Path, name: Path, rules: IgnoreRules, a
     for entry in sorted(os.scandir(folder), key=lambda one: one.name):
         path, inside = Path(entry.path), name / entry.name
         is_folder = entry.is_dir()
-        if _is_left_out(path, is_folder=is_folder):
+        if is_left_out(path, is_folder=is_folder):
             plan.left_out.append(inside.as_posix())
         elif rules.ignores(path, is_folder=is_folder and not entry.is_symlink()):
             plan.ignored.append(inside.as_posix() + ("/" if is_folder else ""))
@@ -82,7 +82,8 @@ def _plan_file(plan: CopyPlan, path: Path, inside: Path) -> None:
     plan.bytes += status.st_size
 
 
-def _is_left_out(path: Path, *, is_folder: bool) -> bool:
+def is_left_out(path: Path, *, is_folder: bool) -> bool:
+    """Whether something is no part of a program's work: repositories, environments, stores, reports."""
     if path.name in _LEFT_OUT_NAMES or path.name.startswith(_REPORT_PREFIX):
         return True
     return is_folder and any((path / mark).is_file() for mark in ("pyvenv.cfg", _STORE_MARK))

@@ -30,7 +30,7 @@ class Site:
         return self.platform.facts.grace_seconds if ours is None else ours
 
     def make_stage(self, name: str) -> Stage:
-        """A stage with its own fresh copy; raises CannotRehearse when it cannot be made."""
+        """A stage with its own fresh copy; raises OSError when it cannot be made."""
         private = self.work / name
         # A copy is called what the folder is called: some programs look at the name.
         folder = self.request.folder if self.copies is None else private / "copy" / self.copies.source.name
@@ -43,14 +43,11 @@ class Site:
             execution=f"rehearsal-{os.getpid()}-{name}" if self.request.real_store else "rehearsal",
             store_name=self._store_name(name),
         )
-        try:
-            stage.prepare()
-            if self.copies is not None:
-                make_copy(self.copies, folder)
-            if stage.store is not None:
-                stage.store.parent.mkdir(exist_ok=True)
-        except OSError as error:
-            raise CannotRehearse(f"the copy could not be made: {error}") from error
+        stage.prepare()
+        if self.copies is not None:
+            make_copy(self.copies, folder)
+        if stage.store is not None:
+            stage.store.parent.mkdir(exist_ok=True)
         return stage
 
     def _store_name(self, stage_name: str) -> str | None:
@@ -68,6 +65,7 @@ class Site:
         hung_seconds: float = float("inf"),
     ) -> Attempt:
         """One attempt on a stage; raises CannotRehearse when there is no such command."""
+        stage.temporary(number).mkdir()
         return run_attempt(
             stage,
             number,

@@ -31,9 +31,14 @@ class Stage:
         """The folder below which every Job keeps its store; made by the first one."""
         return self.folder / PRIVATE_FOLDER / self.store_name if self.store_name else None
 
+    def temporary(self, attempt: int) -> Path:
+        """A container's own files go with it, so each attempt has a folder for temporary files of its own."""
+        return self.private / f"tmp-{attempt}"
+
     @property
-    def temporary(self) -> Path:
-        return self.private / "tmp"
+    def made(self) -> Path:
+        """Where the files that a run made are set aside when runs share the user's folder."""
+        return self.private / "made"
 
     @property
     def logs(self) -> Path:
@@ -50,8 +55,7 @@ class Stage:
 
     def prepare(self) -> None:
         """Makes the private folders."""
-        self.temporary.mkdir(parents=True)
-        self.logs.mkdir()
+        self.logs.mkdir(parents=True)
 
     def environment(self, inherited: Mapping[str, str], attempt: int) -> dict[str, str]:
         """What an attempt finds: the user's environment, with the platform's in place of the one here."""
@@ -63,7 +67,7 @@ class Stage:
         environment |= {
             "OUTLAST_PLATFORM": self.platform.facts.name,
             "PWD": str(self.folder),
-            "TMPDIR": str(self.temporary),
+            "TMPDIR": str(self.temporary(attempt)),
             settings.EVENTS_FILE: str(self.events(attempt)),
         }
         if self.store is not None:

@@ -184,5 +184,5 @@ def what_was_not_exercised(*, isolated: bool, real_store: bool, saves: bool, in_
     if not saves:
         said.append("an interruption in the middle of a save: the program was not seen to save")
     if in_place:
-        said.append("a fresh start: all runs shared your folder and found what the ones before had left")
+        said.append("a fresh copy: all runs shared your folder; what they made was set aside between them")
     return said

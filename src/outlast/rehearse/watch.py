@@ -20,6 +20,8 @@ from watchdog.observers import Observer
 
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
 
+_SAME_BURST_SECONDS = 0.01
+
 
 @dataclass(frozen=True, slots=True)
 class Write:
@@ -66,6 +68,7 @@ class WriteWatch(FileSystemEventHandler):
         self._filter = SaveFilter()
         self._action: Callable[[], None] | None = None
         self._fired: Write | None = None
+        self._last: dict[str, Write] = {}
         self._open: set[str] = set()  # written to and not closed since
         self._passed_over: set[str] = set()
         self._observer = Observer()
@@ -109,11 +112,19 @@ class WriteWatch(FileSystemEventHandler):
         path = Path(str(name)).relative_to(self._folder).as_posix()
         write = Write(path, event.event_type, time.monotonic())
         with self._lock:
-            self._writes.append(write)
+            self._record(write)
             if self._action is not None and path not in self._passed_over and self._filter.accepts(write):
                 action, self._action, self._fired = self._action, None, write
                 action()
             self._note_open(write)
+
+    def _record(self, write: Write) -> None:
+        """Keeps the write, but for one of many in a row to one file: a fast writer would fill the memory."""
+        last = self._last.get(write.path)
+        if last is not None and last.kind == write.kind and write.at - last.at < _SAME_BURST_SECONDS:
+            return
+        self._last[write.path] = write
+        self._writes.append(write)
 
     def _note_open(self, write: Write) -> None:
         if write.kind == "closed":
