@@ -21,7 +21,7 @@ _CTRL_C = 130
 _REPORT_WIDTH = 120  # where no terminal says how wide it is
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--platform", type=click.Choice(list(PLATFORMS)), default="cloud-run", show_default=True)
 @click.option("--interruptions", type=int, default=5, show_default=True, help="How many; 3 at least.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Draws kinds and moments.")

@@ -177,7 +177,7 @@ class _Driver:
 
     def _wait_for_end(self) -> None:
         left = self._hung_at - time.monotonic()
-        # select() takes no infinite timeout; a day at a time is as good.
+        # poll() takes no infinite timeout; a day at a time is as good.
         while not self._container.wait(min(max(left, 0.0), 86400.0))[0]:
             left = self._hung_at - time.monotonic()
             if left <= 0:

@@ -6,6 +6,7 @@ ends); elsewhere in a session of its own, with this process adopting orphans so 
 
 import contextlib
 import ctypes
+import math
 import os
 import select
 import signal
@@ -94,8 +95,11 @@ class Container:
         """
         if self._first is None:
             return True, set()
-        ready, _, _ = select.select([self._first, *also], [], [], max(0.0, seconds))
-        return self._first in ready, set(ready) - {self._first}
+        poll = select.poll()  # unlike select(), with no limit on descriptor numbers
+        for handle in (self._first, *also):
+            poll.register(handle, select.POLLIN)
+        ready = {handle for handle, _ in poll.poll(math.ceil(max(0.0, seconds) * 1000))}
+        return self._first in ready, ready - {self._first}
 
     def descendants(self) -> list[int]:
         """All processes of the attempt but the first."""

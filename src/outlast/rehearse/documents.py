@@ -6,6 +6,7 @@ import json
 import re
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -24,6 +25,9 @@ _SAFETENSORS_CODES = {
     "F16": "e", "F32": "f", "F64": "d", "BOOL": "B", "I8": "b", "I16": "h", "I32": "i", "I64": "q",
     "U8": "B", "U16": "H", "U32": "I", "U64": "Q", "BF16": "bf",
 }  # fmt: skip
+# What json, zipfile, zlib, struct and literal_eval raise for a file that is cut, nested too deeply or encrypted.
+_FOREIGN: tuple[type[Exception], ...] = (ValueError, LookupError, TypeError, SyntaxError, EOFError, RuntimeError)
+_FOREIGN += (struct.error, zipfile.BadZipFile, zlib.error)
 
 
 class Unreadable(Exception):
@@ -69,7 +73,7 @@ def read_document(path: str, data: bytes) -> Document:
         if is_archive(data):
             return _read_zip(data)
         return _read_text(data)
-    except (ValueError, LookupError, TypeError, SyntaxError, struct.error, zipfile.BadZipFile, EOFError) as error:
+    except _FOREIGN as error:
         raise Unreadable(f"{path}: {error}") from error
 
 

@@ -9,6 +9,7 @@ from outlast.rehearse import processes
 from outlast.rehearse.container import Container, open_pidfd
 from outlast.rehearse.processes import Process
 
+_MOST_WATCHED = 256  # each takes a descriptor of ours
 _LEAVING_SECONDS = 5.0  # the kernel ends the rest of a namespace before its first process is gone
 
 
@@ -98,7 +99,7 @@ class NoticeWatch:
     def _remember(self, process: Process) -> None:
         seen = self._seen.get(process.pid)
         if seen is None:
-            handle = open_pidfd(process.pid)
+            handle = open_pidfd(process.pid) if len(self._seen) < _MOST_WATCHED else None
             if handle is None:
                 return
             seen = self._seen[process.pid] = _Seen(process, handle)

@@ -173,9 +173,8 @@ class _Rehearsal:
         with_stdout: bool,
     ) -> tuple[Stage, Evidence]:
         request, profile = self.site.request, min((one.profile for one in baselines), key=lambda one: one.seconds)
-        scenario = draw_scenario(
-            request.raised_interruptions, seed=request.seed, saves=profile.saves, round_number=round_number
-        )
+        count, saves = request.raised_interruptions, profile.saves
+        scenario = draw_scenario(count, seed=request.seed, saves=saves, round_number=round_number)
         stage = self.site.make_stage(f"rehearsal-{round_number + 1}")
         attempts = run_interrupted(
             self.site,
@@ -186,10 +185,7 @@ class _Rehearsal:
             round_number=round_number,
             display=self.display,
         )
-        outcome = outcome_of(stage, len(attempts) - 1)
-        first, second = baselines
-        results = self._compare(first, outcome, with_stdout=with_stdout)
-        others = self._compare(replace(second, paths=first.paths), outcome, with_stdout=with_stdout)
+        results, nearest = self._compare_with_both(baselines, stage, attempts[-1], with_stdout=with_stdout)
         evidence = Evidence(
             facts=self.site.platform.facts,
             grace_seconds=self.site.grace_seconds,
@@ -201,10 +197,22 @@ class _Rehearsal:
             attempts=tuple(attempts),
             results=tuple(results),
             between_baselines=tuple(between),
-            nearest=tuple(_nearest(results, others)),
-            last_words=_last_words(stage, attempts),
+            nearest=tuple(nearest),
+            last_words=_last_words(stage, attempts[-1]),
         )
         return stage, evidence
+
+    def _compare_with_both(
+        self, baselines: tuple[Baseline, Baseline], stage: Stage, last: Attempt, *, with_stdout: bool
+    ) -> tuple[list[Result], list[Result]]:
+        """The results against the first uninterrupted run, and each against the one to which it is nearer."""
+        first, second = baselines
+        outcome = outcome_of(stage, last.number)
+        results = self._compare(first, outcome, with_stdout=with_stdout)
+        others = self._compare(replace(second, paths=first.paths), outcome, with_stdout=with_stdout)
+        known = {other.path: other for other in others}
+        nearer = [min(one, known.get(one.path, one), key=lambda result: result.distance.relative) for one in results]
+        return results, nearer
 
     def _report(self, first: Baseline, stage: Stage, evidence: Evidence, *, noisy: bool) -> Report:
         request = self.site.request
@@ -249,14 +257,7 @@ def _check_fresh(first: Baseline, second: Baseline) -> None:
         )
 
 
-def _nearest(results: Sequence[Result], others: Sequence[Result]) -> list[Result]:
-    """Each result compared with that uninterrupted run to which it is nearer."""
-    known = {other.path: other for other in others}
-    return [min(one, known.get(one.path, one), key=lambda result: result.distance.relative) for one in results]
-
-
-def _last_words(stage: Stage, attempts: Sequence[Attempt]) -> str:
+def _last_words(stage: Stage, last: Attempt) -> str:
     """The last line of error output of an attempt that failed by itself."""
-    last = attempts[-1]
     lines = [line for line in tail(stage.stderr(last.number)) if line.strip()] if last.kind is None else []
     return lines[-1].strip() if lines else ""
