@@ -38,6 +38,15 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True)
+class RestoreChecked:
+    """In a rehearsal: the state after the restore against what was saved; `different` names leaves that differ."""
+
+    step: int
+    leaves: int
+    different: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LoopStarted:
     """The first step is about to be yielded."""
 
@@ -117,6 +126,7 @@ Event = (
     AttemptStarted
     | CheckpointRefused
     | Restored
+    | RestoreChecked
     | LoopStarted
     | SaveStarted
     | SaveCommitted

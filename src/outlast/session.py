@@ -13,17 +13,29 @@ from outlast.checkpoint.attempt import Attempt, StartRequest, Superseded
 from outlast.checkpoint.crashes import CrashPolicy
 from outlast.checkpoint.journal import append_event
 from outlast.checkpoint.places import CommitName, checked_name
+from outlast.checkpoint.record import CommitRecord
 from outlast.checkpoint.retain import Keep
 from outlast.checkpoint.runs import Finish, RunRequest, find_or_start_run, finish_of, mark_store
 from outlast.clock import format_duration
 from outlast.errors import EXIT_RETRY, CheckpointCorrupt, Interrupted, LoopMisused, SaveFailed, StoreUnreachable
-from outlast.events import Crashed, Event, Finished, LoopStarted, NoticeHeard, Restored, SaveStarted, Stopped, to_line
+from outlast.events import (
+    Crashed,
+    Event,
+    Finished,
+    LoopStarted,
+    NoticeHeard,
+    RestoreChecked,
+    Restored,
+    SaveStarted,
+    Stopped,
+    to_line,
+)
 from outlast.events import SaveFailed as SaveFailedEvent
 from outlast.exits import exit_watch
 from outlast.notices import Notice, listen
 from outlast.registry import frameworks_in_use, open_store
 from outlast.schedule import Every, schedule_for
-from outlast.settings import SUPERVISED_EXECUTION, Surroundings
+from outlast.settings import REHEARSAL_STORE, SUPERVISED_EXECUTION, Surroundings
 from outlast.state.parts import Progress, Resumed, UserState
 from outlast.state.randomness import RandomState
 
@@ -67,6 +79,7 @@ class Session:
         self._leave_code = around.interrupted_exit_code
         self._checkpoint_parts: set[str] = set()
         self._open_checkpoint = ExitStack()
+        self._restored_record: CommitRecord | None = None
         self.board, self._listener = listen(around)
         self._attempt: Attempt | None = None
         self._schedule = schedule_for(
@@ -148,7 +161,16 @@ class Session:
             f"resuming from step {record.step} (attempt {self.attempt.number}, saved {record.saved_at}, "
             f"read in {format_duration(seconds)}, {where})"
         )
+        self._restored_record = record
         self.raise_if_noticed()
+
+    def _check_restored(self, record: CommitRecord) -> None:
+        """In a rehearsal: what a load_state_dict dropped shows here, even where results cannot be compared."""
+        roots = tuple(f"state[{name!r}]" for name in self.state.parts)
+        saved = {leaf.name: leaf for leaf in record.leaves if leaf.name.startswith(roots)}
+        now = {leaf.name: leaf.data for leaf in self.state.snapshot(self.progress).leaves}
+        different = [name for name, leaf in saved.items() if name not in now or not leaf.holds(now[name])]
+        self.record(RestoreChecked(record.step, len(saved), tuple(different)))
 
     @property
     def stopped(self) -> bool:
@@ -177,6 +199,8 @@ class Session:
             allow_missing=self.options.allow_missing,
             allow_extra=self.options.allow_extra,
         )
+        if self._restored_record and self.around.env.get(REHEARSAL_STORE):
+            self._check_restored(self._restored_record)
         self.state.forget_checkpoint()
         self._open_checkpoint.close()
         self._schedule.saved(**self._border_moment, seconds=0.0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save as save_safetensors
 
-from outlast.rehearse.checkpoints import describe_difference, pair_tasks
+from outlast.rehearse.checkpoints import pair_tasks
 from outlast.rehearse.compare import compare_bytes, compare_files
 from outlast.rehearse.request import CannotRehearse
 from outlast.rehearse.results import Outcome, choose_results, compare_outcomes, last_line, list_files, set_aside
@@ -119,14 +119,6 @@ def test_a_cut_file_is_different_and_no_crash(name: str) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1")
     assert compare_files("a", tmp_path / "a", tmp_path / "b").detail == "missing after the rehearsal"
-
-
-def test_a_checkpoint_that_differs_names_its_leaves() -> None:
-    one = {"w": b"1", "b": b"2", "old": "x"}
-    assert describe_difference(one, dict(one)) == ""
-    other = {"w": b"9", "b": b"2", "new": "x"}
-    assert describe_difference(one, other) == "missing: old; too much: new; different: w"
-    assert describe_difference(one, None) == "no checkpoint after the rehearsal"
 
 
 def test_checkpoints_of_runs_with_other_names_are_paired_by_job_and_task() -> None:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from outlast.checkpoint.places import FORMAT
-from outlast.checkpoint.sealed import DIGEST, load_sealed, seal
+from outlast.checkpoint.sealed import DIGEST, digest, load_sealed, seal
 from outlast.errors import CheckpointCorrupt
 from outlast.ports import ArraySpec, Store
 
@@ -35,6 +35,15 @@ class LeafRecord:
     @property
     def bytes(self) -> int:
         return sum(piece.bytes for piece in self.pieces)
+
+    def holds(self, data: memoryview) -> bool:
+        """Whether the leaf is these bytes."""
+        position = 0
+        for piece in self.pieces:
+            if digest(data[position : position + piece.bytes]) != piece.digest:
+                return False
+            position += piece.bytes
+        return position == len(data)
 
 
 @dataclass(frozen=True, slots=True)

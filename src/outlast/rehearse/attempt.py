@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from outlast.events import LoopStarted, NoticeHeard, Recorded, Restored, SaveCommitted, from_lines
+from outlast.events import LoopStarted, NoticeHeard, Recorded, RestoreChecked, Restored, SaveCommitted, from_lines
 from outlast.rehearse.container import Container
 from outlast.rehearse.notice import NoticeView, NoticeWatch
 from outlast.rehearse.scenario import Kind
@@ -56,6 +56,8 @@ class Attempt:
     resumed_from_step: int | None = None
     worked_seconds: float = 0.0  # from the first sign of work, as far as one was looked for
     commits: int = 0
+    checked_leaves: int = 0
+    different_leaves: tuple[str, ...] = ()
     notice: NoticeView | None = None
 
 
@@ -269,11 +271,14 @@ def add_events(attempt: Attempt, recorded: Sequence[Recorded], *, notice_at: flo
         if notice_at is not None and isinstance(one.event, NoticeHeard)
     ]
     restored = [one.event.step for one in recorded if isinstance(one.event, Restored)]
+    checks = [one.event for one in recorded if isinstance(one.event, RestoreChecked)]
     return replace(
         attempt,
         heard_notice_after_seconds=max(0.0, min(heard)) if heard else None,
         resumed_from_step=restored[-1] if restored else None,
         commits=sum(isinstance(one.event, SaveCommitted) for one in recorded),
+        checked_leaves=sum(check.leaves for check in checks),
+        different_leaves=tuple(name for check in checks for name in check.different),
     )
 
 

@@ -48,6 +48,24 @@ def _never_reached(view: NoticeView) -> str:
     return f"{start}, and works on until SIGKILL. Handle SIGTERM (an outlast.Job does), or use `outlast run -- …`"
 
 
+def find_in_restores(attempts: Sequence[Attempt]) -> list[str]:
+    """Whether what each attempt restored was what had been saved, leaf by leaf."""
+    said = [
+        f"attempt {attempt.number}: after the restore of step {attempt.resumed_from_step}, "
+        f"{', '.join(attempt.different_leaves[:6])} was not what had been saved"
+        for attempt in attempts
+        if attempt.different_leaves
+    ]
+    return list(dict.fromkeys(said))
+
+
+def restored_faithfully(attempts: Sequence[Attempt]) -> str:
+    """What can be said of the restores when results cannot be compared; "" if nothing was restored."""
+    checked = sum(attempt.checked_leaves for attempt in attempts)
+    wrong = sum(len(attempt.different_leaves) for attempt in attempts)
+    return f"{checked - wrong} of {checked} restored leaves equalled what had been saved" if checked else ""
+
+
 def find_in_progress(attempts: Sequence[Attempt], *, saves: bool, baseline_seconds: float) -> list[str]:
     """Whether attempts went on from what those before had saved."""
     if len(attempts) < 2:

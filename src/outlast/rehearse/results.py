@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from outlast.rehearse.checkpoints import describe_difference, final_checkpoints, pair_tasks
-from outlast.rehearse.compare import EQUAL, Distance, compare_bytes, compare_files
+from outlast.rehearse.checkpoints import final_checkpoints, pair_tasks
+from outlast.rehearse.compare import Distance, compare_bytes, compare_documents, compare_files
 from outlast.rehearse.request import CannotRehearse
 from outlast.rehearse.sandbox import is_left_out
 from outlast.rehearse.watch import is_passing
@@ -119,8 +119,8 @@ def _compare_checkpoints(expected: Path | None, actual: Path | None) -> list[tup
     theirs = final_checkpoints(actual) if actual.exists() else {}
     compared = []
     for task, leaves, others in pair_tasks(ours, theirs):
-        detail = describe_difference(leaves, others)
-        compared.append((f"{CHECKPOINT}{task}", Distance(math.inf, detail) if detail else EQUAL))
+        missing = Distance(math.inf, "no checkpoint after the rehearsal")
+        compared.append((f"{CHECKPOINT}{task}", missing if others is None else compare_documents(leaves, others)))
     return compared
 
 

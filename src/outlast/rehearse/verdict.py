@@ -8,7 +8,7 @@ from typing import Literal
 from outlast.clock import format_duration
 from outlast.ports import PlatformFacts
 from outlast.rehearse.attempt import Attempt
-from outlast.rehearse.findings import find_in_notices, find_in_progress
+from outlast.rehearse.findings import find_in_notices, find_in_progress, find_in_restores, restored_faithfully
 from outlast.rehearse.results import STDOUT, Result
 from outlast.rehearse.scenario import Interruption, kinds_needed
 
@@ -89,6 +89,7 @@ def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
     """The verdict and its reasons; what decides comes first, then what else was found."""
     verdict, reasons = _decide(evidence)
     found = [*find_in_notices(evidence.attempts, grace_seconds=evidence.grace_seconds)]
+    found += find_in_restores(evidence.attempts)
     found += find_in_progress(evidence.attempts, saves=evidence.saves, baseline_seconds=evidence.baseline_seconds)
     return verdict, [*reasons, *found]
 
@@ -145,6 +146,9 @@ def _not_deterministic(evidence: Evidence) -> Iterator[str]:
     how = f"by more than --tolerance {evidence.tolerance:g}" if evidence.tolerance else "(no --tolerance was given)"
     yield f"not deterministic: two uninterrupted runs differ {how} in {names}; {evidence.unstable[0].detail}"
     yield f"what can be shown: it survived {len(evidence.landed)} interruptions to the end"
+    faithful = restored_faithfully(evidence.attempts)
+    if faithful:
+        yield f"what can be shown: {faithful}"
     spread = {result.path: result.distance for result in evidence.between_baselines}
     for result in evidence.nearest:
         own = spread.get(result.path)
