@@ -43,7 +43,7 @@ class RestoreChecked:
 
     step: int
     leaves: int
-    different: tuple[str, ...]
+    different: list[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,7 @@ class Session:
         saved = {leaf.name: leaf for leaf in record.leaves if leaf.name.startswith(roots)}
         now = {leaf.name: leaf.data for leaf in self.state.snapshot(self.progress).leaves}
         different = [name for name, leaf in saved.items() if name not in now or not leaf.holds(now[name])]
-        self.record(RestoreChecked(record.step, len(saved), tuple(different)))
+        self.record(RestoreChecked(record.step, len(saved), different))
 
     @property
     def stopped(self) -> bool:

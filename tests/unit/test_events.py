@@ -18,6 +18,7 @@ _BY_TYPE: dict[str, Any] = {
     "str": "text with \n a newline, \u2028 and \U0001f642",
     "str | None": None,
     "int | None": 2,
+    "list[str]": ["state['model']"],
     "Mapping[str, float | str]": {"loss": 0.25, "accuracy": "nan"},
 }
 _KINDS: list[type[Event]] = list(Event.__args__)
@@ -30,7 +31,8 @@ def _example(kind: type[Event]) -> Event:
 def _type_name(field: "dataclasses.Field[Any]") -> str:
     if isinstance(field.type, str):
         return field.type
-    return field.type.__name__ if isinstance(field.type, type) else str(field.type).split("abc.")[-1]
+    plain = isinstance(field.type, type) and not hasattr(field.type, "__args__")
+    return field.type.__name__ if plain else str(field.type).split("abc.")[-1]
 
 
 @pytest.mark.parametrize("kind", _KINDS, ids=lambda kind: kind.__name__)
