@@ -1,0 +1,148 @@
+"""The command's processes: started in their own group, reaped when orphaned, none of them left behind."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from outlast.supervise.hearing import PASSED_ON
+
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+_RESCAN_SECONDS = 0.005
+_PROC = Path("/proc")
+
+
+class CommandProcesses:
+    """A context in which this process is the parent of every orphan that the command leaves (Linux).
+
+    Elsewhere only the command's own process group is found.
+    """
+
+    def __init__(self) -> None:
+        self._strangers: frozenset[int] = frozenset()
+        self._command_pid = 0
+
+    def __enter__(self) -> Self:
+        _be_subreaper(True)
+        # An entry script may start a sidecar and then exec us: such children are not the command's.
+        self._strangers = frozenset(process.pid for process in _children(os.getpid()))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        _be_subreaper(False)
+
+    def start(self, command: Sequence[str], env: Mapping[str, str]) -> int:
+        """See doors.Processes."""
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        self._command_pid = os.posix_spawnp(
+            command[0],
+            list(command),
+            dict(env),
+            setpgroup=0,
+            setsigmask=mask - set(PASSED_ON),
+            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores these two; the command must not
+        )
+        return self._command_pid
+
+    def send(self, pid: int, signal_number: int) -> None:
+        """See doors.Processes."""
+        # Gone, which reap() reports; or another user's by now (setuid), which only root may signal.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal_number)
+
+    def reap(self) -> list[tuple[int, int]]:
+        """See doors.Processes."""
+        reaped: list[tuple[int, int]] = []
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+            except ChildProcessError:
+                return reaped
+            if pid == 0:
+                return reaped
+            reaped.append((pid, status))
+            self._strangers -= {pid}  # the kernel may give the number away again
+
+    def orphans(self) -> list[int]:
+        """See doors.Processes."""
+        return [process.pid for process in _children(os.getpid()) if self._is_leftover(process)]
+
+    def kill_all(self, group: int, within_seconds: float) -> list[int]:
+        """See doors.Processes."""
+        until = time.monotonic() + within_seconds
+        killed = set(self._descendants())
+        _kill_group(group)  # all there is where /proc is not
+        alive = killed
+        while alive:
+            for pid in alive:
+                self.send(pid, signal.SIGKILL)
+            if time.monotonic() >= until:
+                break  # a process in the middle of a disk or driver call dies later
+            time.sleep(_RESCAN_SECONDS)
+            alive = set(self._descendants())  # what was forked while its parent was killed shows now
+            killed |= alive
+        return sorted(killed - {self._command_pid})
+
+    def _descendants(self) -> list[int]:
+        below: dict[int, list[_Process]] = {}
+        for process in _living_processes():
+            below.setdefault(process.parent, []).append(process)
+        found: list[int] = []
+        to_visit = [process for process in below.get(os.getpid(), []) if process.pid not in self._strangers]
+        while to_visit:
+            process = to_visit.pop()
+            found.append(process.pid)
+            to_visit += below.get(process.pid, [])
+        return found
+
+    def _is_leftover(self, process: "_Process") -> bool:
+        return process.pid not in self._strangers and process.pid != self._command_pid
+
+
+@dataclass(frozen=True, slots=True)
+class _Process:
+    pid: int
+    parent: int
+
+
+def _children(parent: int) -> list[_Process]:
+    return [process for process in _living_processes() if process.parent == parent]
+
+
+def _living_processes() -> list[_Process]:
+    if not sys.platform.startswith("linux"):
+        return []
+    found = []
+    for entry in _PROC.iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            stat = (entry / "stat").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended while we looked
+        # pid (name) state parent …; the name may hold blanks and brackets
+        state, parent = stat.rpartition(b")")[2].split()[:2]
+        if state not in (b"Z", b"X"):
+            found.append(_Process(int(entry.name), int(parent)))
+    return found
+
+
+def _kill_group(group: int) -> None:
+    # Empty, or (macOS) only zombies.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def _be_subreaper(on: bool) -> None:
+    if not sys.platform.startswith("linux"):
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(on), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
