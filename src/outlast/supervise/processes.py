@@ -15,7 +15,7 @@ from typing import Self
 from outlast.supervise.hearing import PASSED_ON
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
-_RESCAN_SECONDS = 0.005
+_RESCAN_SECONDS = 0.001
 _PROC = Path("/proc")
 
 
@@ -28,6 +28,8 @@ class CommandProcesses:
     def __init__(self) -> None:
         self._strangers: frozenset[int] = frozenset()
         self._command_pid = 0
+        self._reaped: list[tuple[int, int]] = []
+        self._has_children = False
 
     def __enter__(self) -> Self:
         _be_subreaper(True)
@@ -59,16 +61,9 @@ class CommandProcesses:
 
     def reap(self) -> list[tuple[int, int]]:
         """See doors.Processes."""
-        reaped: list[tuple[int, int]] = []
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
-            except ChildProcessError:
-                return reaped
-            if pid == 0:
-                return reaped
-            reaped.append((pid, status))
-            self._strangers -= {pid}  # the kernel may give the number away again
+        self._collect()
+        reaped, self._reaped = self._reaped, []
+        return reaped
 
     def orphans(self) -> list[int]:
         """See doors.Processes."""
@@ -77,18 +72,37 @@ class CommandProcesses:
     def kill_all(self, group: int, within_seconds: float) -> list[int]:
         """See doors.Processes."""
         until = time.monotonic() + within_seconds
-        killed = set(self._descendants())
-        _kill_group(group)  # all there is where /proc is not
-        alive = killed
-        while alive:
+        killed: set[int] = set()
+        while True:
+            alive = self._descendants()
+            killed.update(alive)
+            if not killed:
+                _kill_group(group)  # where there is no /proc, the group is all that we know of
             for pid in alive:
                 self.send(pid, signal.SIGKILL)
-            if time.monotonic() >= until:
-                break  # a process in the middle of a disk or driver call dies later
+            self._collect()
+            # A process in the middle of a disk or driver call dies later.
+            if not self._anything_left() or time.monotonic() >= until:
+                return sorted(killed - {self._command_pid})
             time.sleep(_RESCAN_SECONDS)
-            alive = set(self._descendants())  # what was forked while its parent was killed shows now
-            killed |= alive
-        return sorted(killed - {self._command_pid})
+
+    def _collect(self) -> None:
+        self._has_children = True
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+            except ChildProcessError:
+                self._has_children = False
+                return
+            if pid == 0:
+                return
+            self._reaped.append((pid, status))
+            self._strangers -= {pid}  # the kernel may give the number away again
+
+    def _anything_left(self) -> bool:
+        # A scan of /proc can miss a process that forks and ends while we look; the kernel's own count cannot: whoever
+        # loses its parent becomes our child in the same moment. Strangers are in that count, too.
+        return self._has_children and (not self._strangers or bool(self._descendants()))
 
     def _descendants(self) -> list[int]:
         below: dict[int, list[_Process]] = {}

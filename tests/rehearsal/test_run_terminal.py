@@ -1,0 +1,177 @@
+"""`outlast run` on a terminal: Ctrl-C and Ctrl-Z are the command's, and the shell gets its terminal back."""
+
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from supervised import OUTLAST, environment, python, wait_until
+
+CTRL_C, CTRL_Z = b"\x03", b"\x1a"
+TELLS = """
+import os, signal, sys, time
+count = 0
+def tell(number, _):
+    global count
+    count += 1
+    print("got", signal.Signals(number).name, "time", count, flush=True)
+    if len(sys.argv) > 1:
+        time.sleep(0.3)  # a second Ctrl-C, from a supervisor that hears it too, would show
+        print("count", count, flush=True)
+        sys.exit(int(sys.argv[1]))
+signal.signal(signal.SIGINT, tell)
+print("foreground", os.tcgetpgrp(0) == os.getpgrp(), "own group", os.getpgrp() == os.getpid(), flush=True)
+while True:
+    time.sleep(0.01)
+"""
+
+
+class OnTerminal:
+    """A program whose controlling terminal is ours."""
+
+    def __init__(self, *command: str) -> None:
+        self._master, slave = pty.openpty()
+        self._process = subprocess.Popen(
+            ("setsid", "--ctty", *command),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env=environment({"PS1": "$ "}),
+        )
+        os.close(slave)
+        self.shown = ""
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        try:
+            while data := os.read(self._master, 4096):
+                self.shown += data.decode()
+        except OSError:
+            pass  # Linux: the last program has closed the terminal
+
+    def press(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    def wait_for(self, text: str, times: int = 1) -> None:
+        wait_until(lambda: self.shown.count(text) >= times, f"{text!r} is not shown {times} time(s): {self.shown}")
+
+    def leave(self) -> int:
+        return self._process.wait(20)
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+
+@contextmanager
+def on_terminal(*command: str) -> Iterator[OnTerminal]:
+    terminal = OnTerminal(*command)
+    try:
+        yield terminal
+    finally:
+        terminal.close()
+
+
+@pytest.mark.parametrize("code", [130, 1])
+def test_ctrl_c_reaches_the_command_once(tmp_path, code):
+    with on_terminal(*OUTLAST, "--", *python(tmp_path, "j.py", TELLS), str(code)) as terminal:
+        terminal.wait_for("foreground True own group True")
+        terminal.press(CTRL_C)
+        assert terminal.leave() == code
+        terminal.wait_for("count 1")
+
+
+def test_a_users_cancel_is_not_retried(tmp_path):
+    sleeps = python(tmp_path, "j.py", "import time; print('up', 1 + 1, flush=True); time.sleep(1000)")
+    with on_terminal(*OUTLAST, "--retries", "3", "--", *sleeps) as terminal:
+        terminal.wait_for("up 2")
+        terminal.press(CTRL_C)
+        assert terminal.leave() == 130
+        terminal.wait_for("KeyboardInterrupt")
+        assert terminal.shown.count("up 2") == 1
+
+
+def test_ctrl_c_in_a_pause_ends_it():
+    with on_terminal(*OUTLAST, "--retries", "3", "--", "sh", "-c", "exit 75") as terminal:
+        terminal.wait_for("attempt 2 starts in 5.0 s")
+        terminal.press(CTRL_C)
+        assert terminal.leave() == 130
+
+
+def test_a_command_can_read_the_terminal_and_so_can_the_next_program():
+    script = '"$@"; echo "code $?"; read line; echo "then $line"'
+    reads = ("sh", "-c", 'read line; echo "first $line"; exit 5')
+    with on_terminal("sh", "-c", script, "sh", *OUTLAST, "--", *reads) as terminal:
+        terminal.press(b"one\n")
+        terminal.wait_for("first one")
+        terminal.wait_for("code 5")
+        terminal.press(b"two\n")
+        terminal.wait_for("then two")
+        assert terminal.leave() == 0
+
+
+def test_every_attempt_gets_the_terminal(tmp_path):
+    tell = python(
+        tmp_path, "j.py", "import os; print('has it', os.tcgetpgrp(0) == os.getpgrp(), flush=True); os._exit(143)"
+    )
+    with on_terminal(*OUTLAST, "--retries", "2", "--", *tell) as terminal:
+        assert terminal.leave() == 143
+        terminal.wait_for("has it True", times=3)
+
+
+def test_in_a_pipeline_the_terminal_stays_where_it_is(tmp_path):
+    """Another program of our group reads it: standard input is a pipe, and Ctrl-C comes by way of the supervisor."""
+    script = 'sleep 1000 | "$@" < /dev/null'
+    with on_terminal(
+        "sh",
+        "-c",
+        script,
+        "sh",
+        *OUTLAST,
+        "--",
+        *python(tmp_path, "j.py", "import time; print('ready'); time.sleep(1000)"),
+    ) as terminal:
+        terminal.wait_for("ready")
+        terminal.press(CTRL_C)
+        terminal.leave()
+        assert "attempt" not in terminal.shown
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs a shell with job control")
+def test_ctrl_z_stops_the_whole_job_and_fg_brings_it_back(tmp_path):
+    command = " ".join([OUTLAST[0], "-c", f"'{OUTLAST[2]}'", "run", "--", *python(tmp_path, "j.py", TELLS), "42"])
+    with on_terminal("bash", "--norc", "--noprofile", "-i") as terminal:
+        terminal.press(command.encode() + b"\n")
+        terminal.wait_for("foreground True")
+        terminal.press(CTRL_Z)
+        terminal.wait_for("Stopped")
+        terminal.press(b"echo shell $((1 + 1))\n")
+        terminal.wait_for("shell 2")
+        terminal.press(b"fg\n")
+        wait_until(lambda: foreground_is(tmp_path / "j.py", terminal), "the command is not in the foreground again")
+        terminal.press(CTRL_C)
+        terminal.wait_for("got SIGINT time 1")
+        terminal.press(b"echo code $?\n")
+        terminal.wait_for("code 42")
+        terminal.press(b"exit\n")
+        terminal.leave()
+
+
+def foreground_is(script: Path, terminal: OnTerminal) -> bool:
+    """Whether the terminal's foreground group is led by the program of this file."""
+    group = os.tcgetpgrp(terminal._master)
+    try:
+        return Path(f"/proc/{group}/cmdline").read_bytes().split(b"\0")[:2] == [
+            sys.executable.encode(),
+            str(script).encode(),
+        ]
+    except FileNotFoundError:
+        return False
