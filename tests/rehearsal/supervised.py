@@ -13,12 +13,12 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src"
 OUTLAST = (sys.executable, "-c", "from outlast.cli.main import main; main()", "run")
-LONGEST_WAIT_SECONDS = 30.0
+LONGEST_WAIT_SECONDS = 20.0
 
 
 def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
-    return {**kept, "PYTHONPATH": str(SRC), "PYTHONUNBUFFERED": "1", **(env or {})}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OUTLAST_", "PYTHONUNBUFFERED"))}
+    return {**kept, "PYTHONPATH": str(SRC), **(env or {})}
 
 
 class Supervised:

@@ -52,7 +52,7 @@ def test_a_step_that_holds_the_gil_is_heard_at_once_and_ended_before_the_sigkill
     assert (notice["event"], notice["by"], notice["grace_seconds"]) == ("NoticeHeard", "supervisor", 3)
     assert notice["monotonic"] - sent_at < 0.1
     assert heard_at - sent_at < 0.1
-    assert 2.4 < left_after < 3  # not before the job's own guard, at grace - margin, could act
+    assert 2.65 < left_after < 3  # not before the job's own guard, at grace - margin, could act
     assert (stopped["event"], stopped["exit_code"]) == ("Stopped", 143)
     assert stopped["reason"] == "the step did not end within the grace"
 

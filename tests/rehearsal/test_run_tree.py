@@ -2,10 +2,11 @@
 
 import os
 import signal
+import subprocess
 import time
 
 import pytest
-from supervised import PID_1, Supervised, children, is_alive, need_pid_namespaces, python, run_to_the_end
+from supervised import PID_1, Supervised, children, environment, is_alive, need_pid_namespaces, python, run_to_the_end
 
 MAKES_ORPHANS = """
 import os, pathlib, subprocess, time
@@ -76,6 +77,31 @@ time.sleep(0.2)
     assert not mark.exists()
 
 
+MISSES_ONE_SCAN = """
+import os, sys, time
+from outlast.supervise.processes import CommandProcesses
+with CommandProcesses() as processes:
+    pid = processes.start(["sh", "-c", "setsid sleep 1000 > /dev/null 2>&1 & echo $!"], os.environ)
+    while pid not in dict(processes.reap()):
+        time.sleep(0.01)
+    scan, scans = processes._descendants, []
+    def blind_at_first():
+        scans.append(scan() if scans else [])
+        return scans[-1]
+    processes._descendants = blind_at_first
+    print("killed", *processes.kill_all(pid, 5), flush=True)
+"""
+
+
+def test_a_scan_that_misses_a_process_is_not_the_last_one(tmp_path):
+    """As happens when it forks and ends while /proc is read."""
+    command = python(tmp_path, "j.py", MISSES_ONE_SCAN)
+    out = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, text=True, check=True, timeout=20).stdout
+    left, killed = out.splitlines()
+    assert killed == f"killed {left}"
+    assert not is_alive(int(left))
+
+
 def test_a_sidecar_that_an_entry_script_started_before_is_left_alone(tmp_path):
     entry = ("sh", "-c", 'sleep 1000 > /dev/null 2>&1 & echo sidecar $!; exec "$@"', "sh")
     with Supervised("--retries", "1", "--", "sh", "-c", "sleep 999 & exit 1", prefix=entry) as run:
@@ -95,8 +121,8 @@ names = sys.argv[1:]
 worker = os.fork()
 who = "command" if worker else "worker"
 for name in names:
-    signal.signal(getattr(signal, name), lambda n, _: print(who, signal.Signals(n).name, flush=True))
-print("ready", who, flush=True)
+    signal.signal(getattr(signal, name), lambda n, _: os.write(1, f"{who} {signal.Signals(n).name}\\n".encode()))
+os.write(1, f"ready {who}\\n".encode())  # in one piece: two processes share the pipe
 while True:
     time.sleep(0.01)
 """

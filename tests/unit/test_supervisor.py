@@ -34,6 +34,7 @@ class Command:
     leftovers: int = 0
     error: OSError | None = None
     unkillable: bool = False
+    kill_seconds: float = 0.0
 
 
 @dataclass
@@ -110,12 +111,15 @@ class MadeUpWorld:
 
     def kill_all(self, group: int, within_seconds: float) -> list[int]:
         self.kills.append(self.now)
+        self.now += self._behaviour.kill_seconds
         if self._pid and not self._behaviour.unkillable:
             self._ends_at, self._status = self.now, int(signal.SIGKILL)
         self._orphan, self._orphan_ends_at = 0, NEVER
         return list(range(500, 500 + self._behaviour.leftovers))
 
     # terminal
+    lent = False
+
     def give(self, group: int) -> bool:
         return False
 
@@ -210,6 +214,22 @@ def test_a_notice_at_the_very_end_of_a_failed_attempt_still_counts(supervise):
     world = MadeUpWorld([Command(1, leaves(1)), Command(1, leaves(0))], [(1, signal.SIGTERM)])
     assert supervise(world, retries=5)[0] == 143
     assert len(world.starts) == 1
+
+
+@pytest.mark.parametrize(("code", "left"), [(1, 143), (0, 0)])
+def test_a_notice_while_leftovers_are_killed_still_counts(supervise, code, left):
+    world = MadeUpWorld([Command(1, leaves(code), kill_seconds=0.5)], [(1.2, signal.SIGTERM)])
+    left_with, events, _ = supervise(world)
+    assert left_with == left
+    assert [event["event"] for event in events] == ["NoticeHeard"]
+
+
+def test_a_fault_of_the_supervisor_itself_leaves_no_command_running():
+    world = MadeUpWorld([Command()])  # in which nothing ever happens: the made-up world raises
+
+    with pytest.raises(AssertionError, match="wait for ever"):
+        Supervisor(make_plan(["job"], {}), World(world, world, world, world), Reports(Console(), world)).run()
+    assert len(world.kills) == 1
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGQUIT, 131), (signal.SIGHUP, 129)])

@@ -45,7 +45,7 @@ class Attempt:
         self._asked_by_user = False
 
     def run(self) -> Ended:
-        """Until the attempt is over; then whatever the command left is killed."""
+        """Until the attempt is over; then whatever the command left is killed, even if this loop itself fails."""
         self._world.terminal.give(self._pid)
         try:
             while not self._is_over():
@@ -54,7 +54,7 @@ class Attempt:
                 self._sound_alarms()
         finally:
             self._world.terminal.take_back()
-        self._kill_the_rest()
+            self._kill_the_rest()
         self._listen(0)  # a notice that came with the end is one still
         return self._ended()
 
@@ -131,13 +131,18 @@ class Attempt:
         self._reports.passed_on(orphans)
 
     def _follow_into_stop(self, number: int) -> None:
-        """Ctrl-Z stopped the command: its shell waits for us to stop, too, and continues us with `fg` or `bg`."""
+        """Ctrl-Z stopped the command: its shell waits for us to stop, too, and continues us with `fg` or `bg`.
+
+        Or it wanted the terminal without having it: after `bg`, a later `fg` gives it to our group and tells nobody.
+        """
         self._stopped = True
-        if self._notice.heard or not self._world.terminal.give(self._pid):
-            return
-        self._world.terminal.take_back()
-        self._world.terminal.stop_self(number)
-        self._resume()
+        terminal = self._world.terminal
+        if terminal.lent and not self._notice.heard:
+            terminal.take_back()
+            terminal.stop_self(number)
+            self._resume()
+        elif terminal.give(self._pid):
+            self._stopped = False
 
     def _resume(self) -> None:
         if self._status is None:

@@ -43,8 +43,13 @@ class Processes(Protocol):
 class Terminal(Protocol):
     """The terminal on standard input, if there is one."""
 
+    @property
+    def lent(self) -> bool:
+        """Whether the command has it."""
+        ...
+
     def give(self, group: int) -> bool:
-        """Makes a group the terminal's foreground if this process has it; whether the group has it now."""
+        """Makes a group the terminal's foreground if this process has it, and continues it; whether it has it now."""
         ...
 
     def resume(self, group: int) -> bool:

@@ -2,7 +2,7 @@
 
 import os
 import select
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from outlast.clock import Clock, format_duration
@@ -26,56 +26,60 @@ class Reports:
     def notice(self, *, grace_seconds: float, then: str) -> None:
         """A SIGTERM came; `then` says what follows from it."""
         self._record(NoticeHeard("SIGTERM", "asked to stop", grace_seconds, by="supervisor"))
-        if _has_reader():
-            self.console.notice(f"notice: SIGTERM; grace {format_duration(grace_seconds)}; {then}")
+        self._say(self.console.notice, f"notice: SIGTERM; grace {format_duration(grace_seconds)}; {then}")
 
     def stopped(self, reason: str, *, exit_code: int) -> None:
         """The supervisor, not the command, ends the work."""
         self._record(Stopped(STEP_UNKNOWN, exit_code, reason))
-        if _has_reader():
-            self.console.warning(f"stopped: {reason}; leaving with exit code {exit_code}")
+        self._say(self.console.warning, f"stopped: {reason}; leaving with exit code {exit_code}")
 
     def timed_out(self, *, timeout_seconds: float, grace_seconds: float) -> None:
         """The attempt has used up its time."""
-        if _has_reader():
-            self.console.warning(
-                f"timeout: the attempt has run for {format_duration(timeout_seconds)}; "
-                f"SIGTERM sent, SIGKILL follows in {format_duration(grace_seconds)}"
-            )
+        self._say(
+            self.console.warning,
+            f"timeout: the attempt has run for {format_duration(timeout_seconds)}; "
+            f"SIGTERM sent, SIGKILL follows in {format_duration(grace_seconds)}",
+        )
 
     def killed_leftovers(self, pids: Sequence[int]) -> None:
         """Processes outlived the command."""
-        if _has_reader():
-            names = ", ".join(map(str, pids))
-            self.console.info(f"killed what the command left running: {len(pids)} process(es), pid {names}")
+        names = ", ".join(map(str, pids))
+        self._say(self.console.info, f"killed what the command left running: {len(pids)} process(es), pid {names}")
 
     def passed_on(self, pids: Sequence[int]) -> None:
         """The command, say a shell, died of the notice without having handed it down."""
-        if _has_reader():
-            names = ", ".join(map(str, pids))
-            self.console.warning(
-                f"the command died of SIGTERM and left processes that had not heard it: passed on to pid {names}; "
-                "start the program itself, or `exec` it in the shell"
-            )
+        names = ", ".join(map(str, pids))
+        self._say(
+            self.console.warning,
+            f"the command died of SIGTERM and left processes that had not heard it: passed on to pid {names}; "
+            "start the program itself, or `exec` it in the shell",
+        )
 
     def retrying(self, number: int, ended: Ended, *, ran_seconds: float, pause: float, left: int) -> None:
         """Another attempt follows; `left` counts the retries after it."""
         when = f"in {format_duration(pause)}" if pause else "now"
-        self.console.warning(
+        self._say(
+            self.console.warning,
             f"attempt {number} {ended} after {format_duration(ran_seconds)}; "
-            f"attempt {number + 1} starts {when}, {_retries(left)} left after it"
+            f"attempt {number + 1} starts {when}, {_retries(left)} left after it",
         )
 
     def gave_up(self, number: int, ended: Ended, *, ran_seconds: float, why: str) -> None:
         """The last attempt failed."""
-        self.console.error(f"attempt {number} {ended} after {format_duration(ran_seconds)}; {why}")
+        self._say(self.console.error, f"attempt {number} {ended} after {format_duration(ran_seconds)}; {why}")
 
     def not_started(self, command: str, error: OSError) -> None:
         """The command could not be started at all."""
         if isinstance(error, FileNotFoundError):
-            self.console.error(f"command not found: {command!r} is neither a file nor on PATH")
+            self._say(self.console.error, f"command not found: {command!r} is neither a file nor on PATH")
         else:
-            self.console.error(f"cannot execute {command!r}: {error.strerror}")
+            self._say(self.console.error, f"cannot execute {command!r}: {error.strerror}")
+
+    def _say(self, write: Callable[[str], None], message: str) -> None:
+        # While the command runs, a deadline is watched by this very thread: whoever reads standard error must not
+        # hold it up, and a line that a full pipe cannot take is lost.
+        if _has_room():
+            write(message)
 
     def _record(self, event: Event) -> None:
         if not self.events_file:
@@ -87,19 +91,15 @@ class Reports:
             finally:
                 os.close(fd)
         except OSError as error:
-            self.console.error(f"an event is lost: cannot append to {self.events_file}: {error.strerror}")
+            self._say(self.console.error, f"an event is lost: cannot append to {self.events_file}: {error.strerror}")
 
 
-def _has_reader() -> bool:
-    """Whether a line can be written without waiting for whoever reads standard error.
-
-    While the command runs, a deadline is watched by this very thread: a full pipe must not hold it up.
-    """
+def _has_room() -> bool:
     poll = select.poll()
     try:
         poll.register(_STDERR, select.POLLOUT)
         return bool(poll.poll(_PATIENCE_MS))
-    except OSError:
+    except OSError:  # closed
         return False
 
 

@@ -10,26 +10,31 @@ class StdinTerminal:
 
     def __init__(self, fd: int = 0) -> None:
         self._fd = fd
-        self._given = False
+        self._lent = False
+
+    @property
+    def lent(self) -> bool:
+        """See doors.Terminal."""
+        return self._lent
 
     def give(self, group: int) -> bool:
         """See doors.Terminal."""
         if self._is_ours() and self._set_foreground(group):
-            self._given = True
+            self._lent = True
             _signal_group(group, signal.SIGCONT)  # a command that read the terminal before it had it was stopped
-        return self._given
+        return self._lent
 
     def resume(self, group: int) -> bool:
         """See doors.Terminal."""
         if not self.give(group):
             _signal_group(group, signal.SIGCONT)
-        return self._given
+        return self._lent
 
     def take_back(self) -> None:
         """See doors.Terminal."""
-        if self._given:
+        if self._lent:
             self._set_foreground(os.getpgrp())
-            self._given = False
+            self._lent = False
 
     def stop_self(self, signal_number: int) -> None:
         """See doors.Terminal."""
