@@ -1,7 +1,9 @@
 """`outlast run` as a real process, its lines stamped with the moment they arrived."""
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -49,7 +51,7 @@ class Supervised:
 
     def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:
-            self._process.kill()
+            kill_tree(self.pid)
             self._process.wait()
         for reader in self._readers:
             reader.join(timeout=1)
@@ -131,6 +133,15 @@ def children(pid: int) -> list[int]:
             if int(parent) == pid:
                 found.append(int(entry.name))
     return found
+
+
+def kill_tree(pid: int) -> None:
+    """For a test that failed half-way."""
+    below = children(pid)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    for child in below:
+        kill_tree(child)
 
 
 PID_1 = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")

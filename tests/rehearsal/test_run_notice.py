@@ -6,9 +6,26 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
-from supervised import OUTLAST, PID_1, Supervised, children, environment, is_alive, need_pid_namespaces, python
+from supervised import (
+    OUTLAST,
+    PID_1,
+    Supervised,
+    children,
+    environment,
+    is_alive,
+    kill_tree,
+    need_pid_namespaces,
+    python,
+)
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) / os.sysconf("SC_CLK_TCK")
+
 
 HOLDS_THE_GIL = "print('ready', flush=True); sum(range(10**10))"
 SAVES_ON_TERM = """
@@ -44,6 +61,8 @@ def test_a_step_that_holds_the_gil_is_heard_at_once_and_ended_before_the_sigkill
     with Supervised("--grace", "3", "--", *command, env={"OUTLAST_EVENTS_FILE": str(events)}, prefix=prefix) as run:
         run.wait_for("ready")
         first_process = children(run.pid)[0] if prefix else run.pid
+        (program,) = children(first_process)
+        wait_until(lambda: cpu_seconds(program) > 0.3, "the step does not begin")  # start-up takes a tenth of that
         sent_at = run.send(signal.SIGTERM, first_process)
         heard_at, _ = run.moment_and_line("notice: SIGTERM; grace 3.0 s")
         assert run.leave() == 143
@@ -174,7 +193,7 @@ def test_a_reader_that_is_stuck_does_not_hold_up_the_deadline(tmp_path):
             assert process.wait(5) == 143
             assert time.monotonic() - sent_at < 1.5
         finally:
-            process.kill()
+            kill_tree(process.pid)
     os.close(reading)
     os.close(writing)
 

@@ -3,7 +3,6 @@
 import os
 import pty
 import shutil
-import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from supervised import OUTLAST, environment, python, wait_until
+from supervised import OUTLAST, environment, kill_tree, python, wait_until
 
 CTRL_C, CTRL_Z = b"\x03", b"\x1a"
 TELLS = """
@@ -72,7 +71,7 @@ class OnTerminal:
 
     def close(self) -> None:
         if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            kill_tree(self.pid)
             self._process.wait()
 
 
@@ -180,18 +179,54 @@ def test_ctrl_z_stops_the_whole_job_and_the_shell_brings_it_back(tmp_path, by_wa
         terminal.leave()
 
 
+def in_bash(terminal: OnTerminal, script: str, *, background: bool = False) -> int:
+    """Starts a shell script under outlast from an interactive bash; the pid of the script's process."""
+    run = " ".join([OUTLAST[0], "-c", f"'{OUTLAST[2]}'", "run"])
+    terminal.press(f"{run} -- sh -c 'echo pid $$ e''nd; {script}'{' &' if background else ''}\n".encode())
+    terminal.wait_for(" end\r\n")
+    return int(terminal.shown.rpartition("pid ")[2].split()[0])
+
+
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs a shell with job control")
-def test_a_command_in_the_background_that_wants_to_read_may_after_fg():
-    command = " ".join([OUTLAST[0], "-c", f"'{OUTLAST[2]}'", "run", "--", "sh", "-c", "'read x; echo got $x $((1+1))'"])
+def test_a_command_that_reads_in_the_background_stops_and_may_read_after_fg():
     with on_terminal("bash", "--norc", "--noprofile", "-i") as terminal:
-        terminal.press(command.encode() + b" &\n")
-        terminal.wait_for("[1]")
+        pid = in_bash(terminal, "read x; echo got $x $((1+1))", background=True)
+        wait_until(lambda: state(pid) == "T", "it was not stopped for reading")
+        terminal.press(b"\n")  # bash tells at its next prompt
+        terminal.wait_for("Stopped")
         terminal.press(b"fg\n")
-        wait_until(lambda: terminal.foreground() != terminal.pid, "the job is not in the foreground")
+        wait_until(lambda: terminal.foreground() == pid, "the command is not in the foreground")
         terminal.press(b"words\n")
         terminal.wait_for("got words 2")
         terminal.press(b"exit\n")
         terminal.leave()
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs a shell with job control")
+def test_a_command_that_ran_on_in_the_background_may_read_after_fg(tmp_path):
+    go = tmp_path / "go"
+    with on_terminal("bash", "--norc", "--noprofile", "-i") as terminal:
+        pid = in_bash(terminal, f"while ! test -e {go}; do sleep 0.05; done; read x; echo got $x $((1+1))")
+        terminal.press(CTRL_Z)
+        terminal.wait_for("Stopped")
+        terminal.press(b"bg\n")
+        wait_until(lambda: state(pid) != "T", "the command does not go on in the background")
+        terminal.press(b"fg\n")
+        wait_until(lambda: terminal.foreground() != terminal.pid, "the job is not in the foreground again")
+        go.touch()
+        terminal.press(b"words\n")
+        terminal.wait_for("got words 2")
+        terminal.press(b"exit\n")
+        terminal.leave()
+
+
+def test_after_a_command_that_cannot_be_started_the_terminal_is_free():
+    script = '"$@"; echo "code $?"; read line; echo "then $line"'
+    with on_terminal("sh", "-c", script, "sh", *OUTLAST, "--", "no-such-command") as terminal:
+        terminal.wait_for("code 127")
+        terminal.press(b"two\n")
+        terminal.wait_for("then two")
+        assert terminal.leave() == 0
 
 
 def state(pid: int) -> str:

@@ -81,7 +81,7 @@ MISSES_ONE_SCAN = """
 import os, sys, time
 from outlast.supervise.processes import CommandProcesses
 with CommandProcesses() as processes:
-    pid = processes.start(["sh", "-c", "setsid sleep 1000 > /dev/null 2>&1 & echo $!"], os.environ)
+    pid = processes.start(["sh", "-c", "setsid sleep 1000 > /dev/null 2>&1 & echo $!"], os.environ, lambda: None)
     while pid not in dict(processes.reap()):
         time.sleep(0.01)
     scan, scans = processes._descendants, []

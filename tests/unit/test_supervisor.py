@@ -72,7 +72,7 @@ class MadeUpWorld:
         return heard
 
     # processes
-    def start(self, command, env) -> int:
+    def start(self, command, env, in_child) -> int:
         behaviour = self.commands[len(self.starts)]
         self.starts.append(self.now)
         if behaviour.error:
@@ -119,6 +119,12 @@ class MadeUpWorld:
 
     # terminal
     lent = False
+
+    def lend(self) -> None:
+        pass
+
+    def take(self) -> None:
+        pass
 
     def give(self, group: int) -> bool:
         return False

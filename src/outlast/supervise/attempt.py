@@ -46,7 +46,6 @@ class Attempt:
 
     def run(self) -> Ended:
         """Until the attempt is over; then whatever the command left is killed, even if this loop itself fails."""
-        self._world.terminal.give(self._pid)
         try:
             while not self._is_over():
                 self._listen(self._seconds_to_next_alarm())
@@ -137,12 +136,16 @@ class Attempt:
         """
         self._stopped = True
         terminal = self._world.terminal
-        if terminal.lent and not self._notice.heard:
+        if self._notice.heard:
+            return  # no time to stand still
+        if terminal.lent:
             terminal.take_back()
             terminal.stop_self(number)
             self._resume()
         elif terminal.give(self._pid):
             self._stopped = False
+        elif number in (signal.SIGTTIN, signal.SIGTTOU):
+            terminal.stop_self(number)  # the shell shows the job as stopped, and SIGCONT says that it is wanted
 
     def _resume(self) -> None:
         if self._status is None:

@@ -1,6 +1,6 @@
 """What the supervisor's loop needs of the outside world; the tests open the same doors onto a made-up one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,8 +18,8 @@ class Hearing(Protocol):
 class Processes(Protocol):
     """The command and whatever it starts."""
 
-    def start(self, command: Sequence[str], env: Mapping[str, str]) -> int:
-        """Starts the command in a process group of its own; returns its pid. Raises OSError."""
+    def start(self, command: Sequence[str], env: Mapping[str, str], in_child: Callable[[], None]) -> int:
+        """Starts the command in a process group of its own, after `in_child`; returns its pid. Raises OSError."""
         ...
 
     def send(self, pid: int, signal_number: int) -> None:
@@ -46,6 +46,14 @@ class Terminal(Protocol):
     @property
     def lent(self) -> bool:
         """Whether the command has it."""
+        ...
+
+    def lend(self) -> None:
+        """Before the command starts: it shall have the terminal if this process's group has it now."""
+        ...
+
+    def take(self) -> None:
+        """In the process that becomes the command: takes the terminal if it was lent."""
         ...
 
     def give(self, group: int) -> bool:

@@ -6,12 +6,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Self
 
+from outlast.supervise.decisions import EXIT_NOT_EXECUTABLE
 from outlast.supervise.hearing import PASSED_ON
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
@@ -40,18 +41,25 @@ class CommandProcesses:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         _be_subreaper(False)
 
-    def start(self, command: Sequence[str], env: Mapping[str, str]) -> int:
+    def start(self, command: Sequence[str], env: Mapping[str, str], in_child: Callable[[], None]) -> int:
         """See doors.Processes."""
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        self._command_pid = os.posix_spawnp(
-            command[0],
-            list(command),
-            dict(env),
-            setpgroup=0,
-            setsigmask=mask - set(PASSED_ON),
-            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),  # Python ignores these two; the command must not
-        )
-        return self._command_pid
+        # A fork of our own, not posix_spawn: the terminal has to change hands before the command's first instruction.
+        reading, writing = os.pipe()  # closed by a successful exec; otherwise it brings the error number
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            pid = os.fork()
+            if pid == 0:
+                _become(command, env, mask - set(PASSED_ON), in_child, writing)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            os.close(writing)
+        with os.fdopen(reading, "rb") as pipe:
+            error_number = pipe.read()
+        if error_number:
+            os.waitpid(pid, 0)
+            raise OSError(int(error_number), os.strerror(int(error_number)))
+        self._command_pid = pid
+        return pid
 
     def send(self, pid: int, signal_number: int) -> None:
         """See doors.Processes."""
@@ -118,6 +126,31 @@ class CommandProcesses:
 
     def _is_leftover(self, process: "_Process") -> bool:
         return process.pid not in self._strangers and process.pid != self._command_pid
+
+
+def _become(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    mask: Iterable[int],
+    in_child: Callable[[], None],
+    report_to: int,
+) -> NoReturn:
+    """In the new process: turns into the command, or reports the error's number and ends."""
+    try:
+        os.setpgid(0, 0)
+        in_child()
+        signal.set_wakeup_fd(-1)  # the pipe is our parent's
+        for number in (*PASSED_ON, signal.SIGCHLD, signal.SIGCONT):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # ignored by Python, not by whoever started us
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.execvpe(command[0], list(command), env)  # noqa: S606 - no shell is the point
+    except OSError as error:
+        os.write(report_to, str(error.errno).encode())
+    finally:
+        os._exit(EXIT_NOT_EXECUTABLE)  # never back into the supervisor's own code
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,12 +34,12 @@ class Supervisor:
             code = self._wait_idle(pause)
             if code is not None:
                 return code
+            started_at = self._now()
             try:
-                pid = self._world.processes.start(self._plan.command, self._plan.env)
+                pid = self._start()
             except OSError as error:
                 self._reports.not_started(self._plan.command[0], error)
                 return EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_NOT_EXECUTABLE
-            started_at = self._now()
             ended = self._watch(pid)
             again = self._pause_before_next(number, ended, self._now() - started_at)
             if again is None:
@@ -49,6 +49,15 @@ class Supervisor:
 
     def _now(self) -> float:
         return self._world.clock.monotonic_seconds()
+
+    def _start(self) -> int:
+        terminal = self._world.terminal
+        terminal.lend()
+        try:
+            return self._world.processes.start(self._plan.command, self._plan.env, terminal.take)
+        except OSError:
+            terminal.take_back()
+            raise
 
     def _watch(self, pid: int) -> Ended:
         attempt = Attempt(pid, plan=self._plan, world=self._world, reports=self._reports, notice=self._notice)

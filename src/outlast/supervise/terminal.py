@@ -17,11 +17,20 @@ class StdinTerminal:
         """See doors.Terminal."""
         return self._lent
 
+    def lend(self) -> None:
+        """See doors.Terminal."""
+        self._lent = self._is_ours()
+
+    def take(self) -> None:
+        """See doors.Terminal."""
+        if self._lent:
+            self._set_foreground(os.getpgrp())
+
     def give(self, group: int) -> bool:
         """See doors.Terminal."""
         if self._is_ours() and self._set_foreground(group):
             self._lent = True
-            _signal_group(group, signal.SIGCONT)  # a command that read the terminal before it had it was stopped
+            _signal_group(group, signal.SIGCONT)  # it was stopped for want of it
         return self._lent
 
     def resume(self, group: int) -> bool:
