@@ -19,6 +19,7 @@ from supervised import (
     kill_tree,
     need_pid_namespaces,
     python,
+    wait_until,
 )
 
 
