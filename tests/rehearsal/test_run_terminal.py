@@ -2,6 +2,8 @@
 
 import os
 import pty
+import re
+import shlex
 import shutil
 import subprocess
 import threading
@@ -153,11 +155,8 @@ def test_in_a_pipeline_the_terminal_stays_where_it_is(tmp_path):
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs a shell with job control")
 @pytest.mark.parametrize("by_way_of_bg", [False, True], ids=["fg", "bg-fg"])
 def test_ctrl_z_stops_the_whole_job_and_the_shell_brings_it_back(tmp_path, by_way_of_bg):
-    command = " ".join([OUTLAST[0], "-c", f"'{OUTLAST[2]}'", "run", "--", *python(tmp_path, "j.py", TELLS), "42"])
     with on_terminal("bash", "--norc", "--noprofile", "-i") as terminal:
-        terminal.press(command.encode() + b"\n")
-        terminal.wait_for("end")
-        pid = int(terminal.shown.rpartition("pid ")[2].split()[0])
+        pid = in_bash(terminal, *python(tmp_path, "j.py", TELLS), "42")
         terminal.press(CTRL_Z)
         terminal.wait_for("Stopped")
         assert state(pid) == "T"
@@ -180,18 +179,30 @@ def test_ctrl_z_stops_the_whole_job_and_the_shell_brings_it_back(tmp_path, by_wa
         terminal.leave()
 
 
-def in_bash(terminal: OnTerminal, script: str, *, background: bool = False) -> int:
-    """Starts a shell script under outlast from an interactive bash; the pid of the script's process."""
-    run = " ".join([OUTLAST[0], "-c", f"'{OUTLAST[2]}'", "run"])
-    terminal.press(f"{run} -- sh -c 'echo pid $$ e''nd; {script}'{' &' if background else ''}\n".encode())
-    terminal.wait_for(" end\r\n")
-    return int(terminal.shown.rpartition("pid ")[2].split()[0])
+# Not a shell script: dash starts programs by vfork, and hangs when Ctrl-Z comes in the middle of it.
+READS_LATER = """
+import os, pathlib, sys, time
+print("pid", os.getpid(), "end", flush=True)
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.01)
+print("got", input(), 1 + 1, flush=True)
+"""
+
+
+def in_bash(terminal: OnTerminal, *command: str, background: bool = False) -> int:
+    """Starts a command that says "pid N end" under outlast from an interactive bash; its pid."""
+    line = shlex.join([*OUTLAST, "--", *command])
+    terminal.press(f"{line}{' &' if background else ''}\n".encode())
+    wait_until(lambda: re.search(r"pid (\d+) end", terminal.shown) is not None, terminal.shown)
+    found = re.search(r"pid (\d+) end", terminal.shown)
+    assert found
+    return int(found[1])
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="needs a shell with job control")
 def test_a_command_that_reads_in_the_background_stops_and_may_read_after_fg():
     with on_terminal("bash", "--norc", "--noprofile", "-i") as terminal:
-        pid = in_bash(terminal, "read x; echo got $x $((1+1))", background=True)
+        pid = in_bash(terminal, "sh", "-c", "echo pid $$ end; read x; echo got $x $((1+1))", background=True)
         wait_until(lambda: state(pid) == "T", "it was not stopped for reading")
         terminal.press(b"\n")  # bash tells at its next prompt
         terminal.wait_for("Stopped")
@@ -207,7 +218,7 @@ def test_a_command_that_reads_in_the_background_stops_and_may_read_after_fg():
 def test_a_command_that_ran_on_in_the_background_may_read_after_fg(tmp_path):
     go = tmp_path / "go"
     with on_terminal("bash", "--norc", "--noprofile", "-i") as terminal:
-        pid = in_bash(terminal, f"while ! test -e {go}; do sleep 0.05; done; read x; echo got $x $((1+1))")
+        pid = in_bash(terminal, *python(tmp_path, "j.py", READS_LATER), str(go))
         terminal.press(CTRL_Z)
         terminal.wait_for("Stopped")
         terminal.press(b"bg\n")

@@ -19,7 +19,7 @@ PASSED_ON = (
 )
 # SIGTSTP is left alone: Cloud Run sends it before it moves a task to another host, and a job that obeyed it
 # would stand still. SIGCONT is heard because a shell's `fg` means a new owner of the terminal.
-_HEARD = (*PASSED_ON, signal.SIGCHLD, signal.SIGCONT)
+HEARD = (*PASSED_ON, signal.SIGCHLD, signal.SIGCONT)
 _Handler = Callable[[int, FrameType | None], object] | int | None
 _LONGEST_WAIT_SECONDS = 3600.0  # poll() takes milliseconds as a C int: 24 days would not fit
 _NEVER_LEFT_IGNORED = frozenset({signal.SIGTERM, signal.SIGCHLD, signal.SIGCONT})
@@ -39,7 +39,7 @@ class SignalHearing:
         self._wakeup_before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         for number in _heard_here():
             self._before[number] = signal.signal(number, _do_nothing)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HEARD)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -63,7 +63,7 @@ class SignalHearing:
 
 def _heard_here() -> Iterable[signal.Signals]:
     # What was ignored when we started stays ignored, for the command too: so do `nohup` and a shell's `&` ask for it.
-    for number in _HEARD:
+    for number in HEARD:
         if number in _NEVER_LEFT_IGNORED or signal.getsignal(number) is not signal.SIG_IGN:
             yield number
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import NoReturn, Self
 
 from outlast.supervise.decisions import EXIT_NOT_EXECUTABLE
-from outlast.supervise.hearing import PASSED_ON
+from outlast.supervise.hearing import HEARD, PASSED_ON
 
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _RESCAN_SECONDS = 0.001
@@ -140,7 +140,7 @@ def _become(
         os.setpgid(0, 0)
         in_child()
         signal.set_wakeup_fd(-1)  # the pipe is our parent's
-        for number in (*PASSED_ON, signal.SIGCHLD, signal.SIGCONT):
+        for number in HEARD:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, signal.SIG_DFL)
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # ignored by Python, not by whoever started us
