@@ -84,6 +84,9 @@ with CommandProcesses() as processes:
     pid = processes.start(["sh", "-c", "setsid sleep 1000 > /dev/null 2>&1 & echo $!"], os.environ, lambda: None)
     while pid not in dict(processes.reap()):
         time.sleep(0.01)
+    (orphan,) = processes.orphans()
+    while os.getsid(orphan) != orphan:  # until then the command's group still leads to it
+        time.sleep(0.01)
     scan, scans = processes._descendants, []
     def blind_at_first():
         scans.append(scan() if scans else [])
