@@ -8,11 +8,11 @@ from outlast.supervise.decisions import Ended, is_plain_failure, is_retried, lea
 
 
 def ended(code: int, **more: object) -> Ended:
-    return Ended(code, **more)  # type: ignore[arg-type]
+    return Ended(code, **more)
 
 
 def by_signal(number: int, **more: object) -> Ended:
-    return Ended(128 + number, number, **more)  # type: ignore[arg-type]
+    return Ended(128 + number, number, **more)
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 42, 75, 78, 126, 127, 143, 255])

@@ -142,7 +142,7 @@ class MadeUpWorld:
 @pytest.fixture
 def supervise(tmp_path, capfd):
     def supervise(world: MadeUpWorld, env: dict[str, str] | None = None, **settings: object):
-        plan = make_plan(["job"], env or {}, **settings)  # type: ignore[arg-type]
+        plan = make_plan(["job"], env or {}, **settings)
         events = tmp_path / "events"
         reports = Reports(Console(), world, str(events))
         code = Supervisor(plan, World(world, world, world, world), reports).run()

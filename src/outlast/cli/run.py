@@ -33,7 +33,7 @@ def run(
 
     \b
     Example:
-      outlast run --url gs://bucket/run-7 --retries 3 -- python train.py
+      outlast run --url /mnt/checkpoints --retries 3 -- python train.py
 
     \b
     Exit codes:
