@@ -63,7 +63,7 @@ def test_a_setting_that_makes_no_sense_is_78_and_one_line(args, env, named):
 
 
 def test_where_logs_are_collected_a_bad_setting_is_a_json_line():
-    code, _, err = run_to_the_end("--platform", "cloud-run", "--grace", "abc", "--", "true")
+    code, _, err = run_to_the_end("--grace", "abc", "--", "true", env={"CLOUD_RUN_JOB": "train"})
     assert code == 78
     assert json.loads(err[0])["severity"] == "ERROR"
 

@@ -1,12 +1,13 @@
 """The `outlast` command; each subcommand lives in a file of its own and is imported when called."""
 
 import importlib
+import os
 from typing import cast
 
 import click
 
-from outlast.console import Console
 from outlast.errors import ExitingError
+from outlast.settings import console_for
 
 _COMMANDS = {
     "checkpoints": "outlast.cli.checkpoints:checkpoints",
@@ -35,7 +36,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except ExitingError as error:
-            Console().error(str(error))
+            console_for(os.environ).error(str(error))
             raise
 
 
