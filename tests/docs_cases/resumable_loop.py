@@ -1,4 +1,4 @@
-"""Train a small classifier; stopped half way, it begins again from zero."""
+"""Train a small classifier on made-up points."""
 
 import torch
 from torch import nn
