@@ -97,6 +97,13 @@ def test_of_many_that_create_one_name_exactly_one_succeeds(store: Store) -> None
         assert [store.read(name)] == won
 
 
+def test_settling_changes_nothing_and_a_folder_that_is_missing_is_settled(store: Store) -> None:
+    store.create("claims/0", b"first")
+    store.settle("claims")
+    store.settle("nothing/here")
+    assert store.list("") == [StoredObject("claims/0", 5)]
+
+
 # --- write and open ---------------------------------------------------------------------------------
 
 
