@@ -179,5 +179,5 @@ def _from_line(line: bytes) -> Recorded | None:
         fields.pop("at")
         wall, monotonic = float(fields.pop("wall")), float(fields.pop("monotonic"))
         return Recorded(kind(**fields), wall, monotonic)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

@@ -17,7 +17,15 @@ from outlast.checkpoint.record import CommitRecord
 from outlast.checkpoint.retain import Keep
 from outlast.checkpoint.runs import Finish, RunRequest, find_or_start_run, finish_of, mark_store
 from outlast.clock import format_duration
-from outlast.errors import EXIT_RETRY, CheckpointCorrupt, Interrupted, LoopMisused, SaveFailed, StoreUnreachable
+from outlast.errors import (
+    EXIT_RETRY,
+    CheckpointCorrupt,
+    Interrupted,
+    LoopMisused,
+    NoGoodCheckpoint,
+    SaveFailed,
+    StoreUnreachable,
+)
 from outlast.events import (
     Crashed,
     Event,
@@ -89,7 +97,10 @@ class Session:
         )
         self._last_commit: CommitName | None = None
         self._saved_mark = self.progress.mark
-        self._start()
+        try:
+            self._start()
+        except CheckpointCorrupt as error:
+            raise NoGoodCheckpoint(f"the store is damaged, and no step was done: {error}") from error
 
     # --- the start ----------------------------------------------------------------------------------
 
@@ -354,7 +365,8 @@ class Session:
             self.attempt.finish(self._last_commit, total)
         except Superseded as error:
             self._be_superseded(error)
-        except StoreUnreachable as error:
+        except (StoreUnreachable, CheckpointCorrupt) as error:
+            self.console.error(f"the run could not be marked as finished: {error}")
             return str(error)
         return None
 
