@@ -12,6 +12,10 @@ from outlast.ports import Bytes, Store
 DIGEST = "xxh3_128"
 
 
+# A leaf takes some 300 bytes of a commit record, so this is enough for a million and more.
+LARGEST_RECORD_BYTES = 512 << 20
+
+
 def digest(data: Bytes) -> str:
     """XXH3, 128 bits, in hex: fast enough to check everything always; it guards against damage, not malice."""
     return xxhash.xxh3_128_hexdigest(data)
@@ -38,7 +42,12 @@ def unseal(data: bytes, *, name: str) -> dict[str, Any]:
 
 def load_sealed(store: Store, name: str) -> dict[str, Any]:
     """A sealed record of a store; raises ObjectMissing, CheckpointCorrupt, StoreUnreachable."""
-    return unseal(store.read(name), name=name)
+    with store.open(name) as opened:
+        if opened.bytes > LARGEST_RECORD_BYTES:
+            raise CheckpointCorrupt(f"{name} has {opened.bytes} bytes, far more than any record")
+        data = bytearray(opened.bytes)
+        opened.read_into(0, memoryview(data))
+    return unseal(bytes(data), name=name)
 
 
 def _canonical(record: object) -> bytes:
