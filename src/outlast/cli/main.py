@@ -6,7 +6,7 @@ from typing import cast
 
 import click
 
-from outlast.errors import ExitingError
+from outlast.errors import ExitingError, OutlastError
 from outlast.settings import console_for
 
 _COMMANDS = {
@@ -32,12 +32,14 @@ class LazyGroup(click.Group):
         return cast(click.Command, getattr(importlib.import_module(module), name))
 
     def invoke(self, ctx: click.Context) -> object:
-        """An error that leaves with a code of its own is told in one line, since a SystemExit shows no text."""
+        """An error of ours is told in one line; it leaves with its own code, or 1."""
         try:
             return super().invoke(ctx)
-        except ExitingError as error:
+        except OutlastError as error:
             console_for(os.environ).error(str(error))
-            raise
+            if isinstance(error, ExitingError):
+                raise
+            raise SystemExit(1) from error
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
