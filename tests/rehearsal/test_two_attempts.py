@@ -170,6 +170,17 @@ def test_a_deletion_that_was_frozen_costs_no_newest_checkpoint(pair: Pair) -> No
     assert pair.result("third") == RIGHT
 
 
+def test_an_attempt_that_is_superseded_before_its_retention_deletes_nothing(pair: Pair) -> None:
+    frozen = freeze(pair, "sync_folder /commits 5")  # the save at step 20 is done, that at step 5 one too many
+    store, place = only_task(pair.victim().url)
+    Attempt.claim(store, StartRequest(place, None, CrashPolicy(), Keep(), execution=None), AROUND)
+    before = {entry.name for entry in store.list("")}
+    assert [name.step for name in read_lineage(store, place).counted] == [20, 15, 10, 5]
+    frozen.send_signal(signal.SIGCONT)
+    assert ended(frozen).exit_code == INTERRUPTED
+    assert before <= {entry.name for entry in store.list("")}
+
+
 def test_an_attempt_that_is_superseded_at_the_finish_leaves_the_run_unfinished(pair: Pair) -> None:
     frozen = freeze(pair, "link /commits/s000000000060 1")
     store, place = only_task(pair.victim().url)
