@@ -81,13 +81,20 @@ class Victim:
             text=True,
         )
 
-    def live(self, *, killed_after: float | None = None, by: signal.Signals = signal.SIGKILL) -> Life:
-        """A whole life, ended by a signal if it is still there after so many seconds."""
+    def live(self, by: signal.Signals, after_seconds: float, *, from_its_first_step: bool) -> Life:
+        """A life ended by a signal so long after its start or its first step, if it is still there."""
+        before = self._trace_bytes()
         process = self.start()
-        if killed_after is not None:
-            time.sleep(killed_after)
-            process.send_signal(by)
+        until = time.monotonic() + LONGEST_LIFE_SECONDS
+        while from_its_first_step and process.poll() is None and self._trace_bytes() == before:
+            assert time.monotonic() < until
+            time.sleep(0.002)
+        time.sleep(after_seconds)
+        process.send_signal(by)
         return ended(process)
+
+    def _trace_bytes(self) -> int:
+        return self.trace.stat().st_size if self.trace.exists() else 0
 
     def reported(self) -> list[int]:
         """The steps that the lives so far reported as done, in order of time."""

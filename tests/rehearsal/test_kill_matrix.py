@@ -50,7 +50,7 @@ class Storm:
     The next life must resume from a step in `saved`: from the last one that must be durable to the last one done.
     """
 
-    def __init__(self, kind: str, folder: Path, seed: int, *, longest_seconds: float = 0.42) -> None:
+    def __init__(self, kind: str, folder: Path, seed: int, *, longest_seconds: float = 0.25) -> None:
         self.kind, self.folder, self.longest_seconds = kind, folder, longest_seconds
         self.random = random.Random(seed)
         self.right = right_result(kind)
@@ -65,7 +65,9 @@ class Storm:
     def life(self, by: signal.Signals) -> None:
         """One life, with what must hold after it."""
         victim, before = self.victim, self.victim.reported()
-        life = victim.live(killed_after=self.random.uniform(0.08, self.longest_seconds), by=by)
+        # A quarter falls into the start, however long that takes here; the others into steps, saves and the finish.
+        within = self.random.random() < 0.75
+        life = victim.live(by, self.random.uniform(0.0, self.longest_seconds), from_its_first_step=within)
         reported = victim.reported()[len(before) :]
         said = f"{self.kind} run {self.runs}, resume from {self.saved}, then {reported[-1:]}: {life}"
         if life.start is not None:
@@ -99,15 +101,15 @@ class Storm:
 @pytest.mark.parametrize("kind", ["counter", "batches", "steps"])
 def test_kills_at_random_moments_never_cost_more_than_an_interval(kind: str, seed: int, quick_folder: Path) -> None:
     storm = Storm(kind, quick_folder, seed)
-    while storm.kills < 18:
+    while storm.kills < 15:
         storm.life(signal.SIGKILL)
-    assert storm.resumed_lives > 0
+    assert storm.resumed_lives > 3
 
 
 @pytest.mark.parametrize("kind", ["counter", "batches", "steps"])
 def test_kills_and_stops_mixed_lose_no_step_at_a_stop(kind: str, quick_folder: Path) -> None:
     storm = Storm(kind, quick_folder, 1000)
-    while storm.kills + storm.stops < 20:
+    while storm.kills + storm.stops < 24:
         storm.life(storm.random.choice([signal.SIGKILL, signal.SIGTERM]))
     assert storm.stops
     assert storm.kills
@@ -115,7 +117,7 @@ def test_kills_and_stops_mixed_lose_no_step_at_a_stop(kind: str, quick_folder: P
 
 @pytest.mark.slow
 def test_b01_kills_within_saves_of_50_mb_at_each_step_leave_a_whole_one(quick_folder: Path) -> None:
-    storm = Storm("large", quick_folder, 7, longest_seconds=1.2)
+    storm = Storm("large", quick_folder, 7, longest_seconds=0.8)
     while storm.kills < 60:
         storm.life(signal.SIGKILL)
     assert storm.resumed_lives > 30
