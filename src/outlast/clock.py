@@ -17,7 +17,8 @@ _UNIT_SECONDS = {
     "h": 3600.0,
     "d": 86400.0,
 }
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|sec|m|min|h|d)\s*")
+# The longer unit first: an alternation takes the first that fits, and "5min" is not "5m" and "in".
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|sec|s|min|m|h|d)\s*")
 
 
 class Clock(Protocol):
@@ -71,13 +72,12 @@ def _duration_seconds(value: str | float | timedelta) -> float | None:
         return value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    if not isinstance(value, str):
-        return float(value)
-    text = value.strip().lower()
     try:
-        return float(text)
-    except ValueError:
-        pass
+        return float(value)
+    except (ValueError, OverflowError):  # a text with units, or a whole number beyond any clock
+        if not isinstance(value, str):
+            return None
+    text = value.strip().lower()
     position, total = 0, 0.0
     while position < len(text):
         part = _PART.match(text, position)
@@ -89,7 +89,9 @@ def _duration_seconds(value: str | float | timedelta) -> float | None:
 
 
 def format_duration(seconds: float) -> str:
-    """A duration for people: ``0.42 s``, ``12 s``, ``5 min 3 s``, ``2 h 10 min``."""
+    """A duration for people: ``4.2 ms``, ``0.42 s``, ``12 s``, ``5 min 3 s``, ``2 h 10 min``."""
+    if seconds < 0.01:
+        return f"{seconds * 1000:.1f} ms"
     if seconds < 10:
         return f"{seconds:.2g} s" if seconds < 1 else f"{seconds:.1f} s"
     if seconds < 120:

@@ -38,6 +38,15 @@ class Restored:
 
 
 @dataclass(frozen=True, slots=True)
+class RestoreChecked:
+    """In a rehearsal: the state after the restore against what was saved; `different` names leaves that differ."""
+
+    step: int
+    leaves: int
+    different: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class LoopStarted:
     """The first step is about to be yielded."""
 
@@ -117,6 +126,7 @@ Event = (
     AttemptStarted
     | CheckpointRefused
     | Restored
+    | RestoreChecked
     | LoopStarted
     | SaveStarted
     | SaveCommitted
@@ -169,5 +179,5 @@ def _from_line(line: bytes) -> Recorded | None:
         fields.pop("at")
         wall, monotonic = float(fields.pop("wall")), float(fields.pop("monotonic"))
         return Recorded(kind(**fields), wall, monotonic)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None

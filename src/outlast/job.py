@@ -12,7 +12,6 @@ from outlast.checkpoint.journal import logged_numbers, read_journals
 from outlast.checkpoint.places import checked_name
 from outlast.checkpoint.retain import Keep, keep_policy
 from outlast.checkpoint.sealed import digest
-from outlast.console import Console
 from outlast.errors import ExitingError, LoopMisused, SettingsError
 from outlast.events import Logged
 from outlast.loops import BatchLoop, EpochLoop, StepLoop, check_total
@@ -20,7 +19,7 @@ from outlast.notices import Notice
 from outlast.registry import open_store
 from outlast.schedule import Every
 from outlast.session import Options, Session, default_job_name
-from outlast.settings import REHEARSAL_STORE, Surroundings, look_around
+from outlast.settings import REHEARSAL_STORE, Surroundings, console_for, look_around
 from outlast.state.parts import UserState
 
 T = TypeVar("T")
@@ -73,7 +72,7 @@ class Job:
         crash_limit: int = 3,
         after_crashes: AfterCrashes | None = None,
     ) -> None:
-        self._console = Console()
+        self._console = console_for(os.environ)
         with self._telling():
             around = look_around(os.environ)
             self._console = around.console
@@ -142,7 +141,7 @@ class Job:
     # --- saving and stopping ------------------------------------------------------------------------
 
     def save(self, pin: bool = False) -> None:
-        """Saves at the coming border if a step is under way, else at once; `pin` keeps the checkpoint for good.
+        """Saves at the coming border if a step or an epoch is under way, else at once; `pin` keeps the checkpoint.
 
         Raises SaveFailed when a save at once does not succeed.
         """

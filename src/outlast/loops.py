@@ -81,10 +81,11 @@ class EpochLoop(Loop[int]):
         if self._total is not None and epoch >= self._total:
             session.finish(self._total)
             raise StopIteration
-        session.border()
-        self.batches_asked = False
         if self.resuming is None:
+            session.border()
             session.progress.at_epoch = session.read_random()
+        self.batches_asked = False
+        session.in_epoch = True
         return epoch
 
     def _start(self) -> None:
@@ -94,20 +95,18 @@ class EpochLoop(Loop[int]):
         if session.already_finished(self._total) or progress.at_epoch is None:
             session.resume_random()
             return
-        # The code at the top of the epoch runs again, and must draw what it drew.
+        # Saved inside this epoch: the code at its top runs again, and must draw what it drew.
         session.set_random(progress.at_epoch)
-        if progress.at_iter is None:
-            session.held_random = None  # saved in that code: from here on all is drawn anew
-        else:
-            self.resuming = session.random
+        self.resuming = session.random
 
     def _complete_epoch(self) -> None:
         session, progress = self._session, self._session.progress
+        session.in_epoch = False
         if session.in_step:
             session.complete_step()
         if session.finished:
             return
-        progress.epoch, progress.batch, progress.exhausted = progress.epoch + 1, 0, False
+        progress.epoch, progress.batch = progress.epoch + 1, 0
         progress.at_epoch = progress.at_iter = None
         self.resuming = session.held_random = None
 
@@ -129,20 +128,9 @@ class BatchLoop(Loop[T]):
         if self._batches is None:
             self._batches = self._start()
         session.border()
-        try:
-            batch = next(self._batches)
-        except StopIteration:
-            self._exhaust()
-            raise
+        batch = next(self._batches)
         session.in_step = True
         return batch
-
-    def _exhaust(self) -> None:
-        """The code below the batches runs again at a resume, so a save in it goes with the random state before it."""
-        progress = self._session.progress
-        if not progress.exhausted:
-            progress.exhausted = True
-            self._session.held_random = self._session.read_random(self._loader)
 
     def _start(self) -> Iterator[T]:
         session, progress, loader = self._session, self._session.progress, self._loader
@@ -150,22 +138,19 @@ class BatchLoop(Loop[T]):
         first = progress.loader.loader is None
         beside = isinstance(loader, Stateful) and not session.state.holds(loader)
         progress.loader.meet(loader, beside=beside, frameworks=frameworks_in_use())
-        if resuming is None:
+        if resuming is None or progress.at_iter is None:  # nothing of this epoch was drawn before the checkpoint
             if first and session.random is not None:
                 self._carry_over(session.random)
+            session.held_random = None
             progress.at_iter = session.read_random(loader)
             return iter(loader)
-        batches: Iterator[T]
         if isinstance(loader, Stateful):
             progress.loader.bring_back()
-            # One that is at its end would begin the next pass.
-            batches = iter(()) if progress.exhausted else iter(loader)
+            batches: Iterator[T] = iter(loader)
         else:
             batches = self._replayed(progress.batch, progress.at_iter)
-            if progress.exhausted:
-                next(batches, None)  # samplers draw at their end too
         session.set_random(resuming, loader)
-        session.held_random = resuming if progress.exhausted else None
+        session.held_random = None
         return batches
 
     def _carry_over(self, saved: RandomState) -> None:

@@ -77,6 +77,10 @@ class Store(Protocol):
         """Removes an object, durably; no error if it is gone already."""
         ...
 
+    def settle(self, prefix: str) -> None:
+        """Makes durable what is listed below a folder, whoever made it; one that died may have left that to chance."""
+        ...
+
     def sweep(self, prefix: str) -> int:
         """Removes what deaths inside `create` left below a folder long ago. Returns how many."""
         ...

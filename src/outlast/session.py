@@ -13,17 +13,37 @@ from outlast.checkpoint.attempt import Attempt, StartRequest, Superseded
 from outlast.checkpoint.crashes import CrashPolicy
 from outlast.checkpoint.journal import append_event
 from outlast.checkpoint.places import CommitName, checked_name
+from outlast.checkpoint.record import CommitRecord
 from outlast.checkpoint.retain import Keep
 from outlast.checkpoint.runs import Finish, RunRequest, find_or_start_run, finish_of, mark_store
 from outlast.clock import format_duration
-from outlast.errors import EXIT_RETRY, CheckpointCorrupt, Interrupted, LoopMisused, SaveFailed, StoreUnreachable
-from outlast.events import Crashed, Event, Finished, LoopStarted, NoticeHeard, Restored, SaveStarted, Stopped, to_line
+from outlast.errors import (
+    EXIT_RETRY,
+    CheckpointCorrupt,
+    Interrupted,
+    LoopMisused,
+    NoGoodCheckpoint,
+    SaveFailed,
+    StoreUnreachable,
+)
+from outlast.events import (
+    Crashed,
+    Event,
+    Finished,
+    LoopStarted,
+    NoticeHeard,
+    RestoreChecked,
+    Restored,
+    SaveStarted,
+    Stopped,
+    to_line,
+)
 from outlast.events import SaveFailed as SaveFailedEvent
 from outlast.exits import exit_watch
 from outlast.notices import Notice, listen
 from outlast.registry import frameworks_in_use, open_store
 from outlast.schedule import Every, schedule_for
-from outlast.settings import SUPERVISED_EXECUTION, Surroundings
+from outlast.settings import REHEARSAL_STORE, SUPERVISED_EXECUTION, Surroundings
 from outlast.state.parts import Progress, Resumed, UserState
 from outlast.state.randomness import RandomState
 
@@ -54,11 +74,12 @@ class Session:
         self.console = around.console
         self.progress = Progress()
         self.in_step = False
+        self.in_epoch = False
         self.finished = False
         self.resumed_from: int | None = None
         self.prior_finish: Finish | None = None
         self.random: RandomState | None = None
-        # What a save takes for the random state while code runs that a resume runs again; None: the state now.
+        # What a save takes for the random state until that of the checkpoint has been set; None: the state now.
         self.held_random: RandomState | None = None
         self._owner = os.getpid()
         self._begun = False
@@ -68,6 +89,7 @@ class Session:
         self._leave_code = around.interrupted_exit_code
         self._checkpoint_parts: set[str] = set()
         self._open_checkpoint = ExitStack()
+        self._restored_record: CommitRecord | None = None
         self.board, self._listener = listen(around)
         self._attempt: Attempt | None = None
         self._schedule = schedule_for(
@@ -77,7 +99,10 @@ class Session:
         )
         self._last_commit: CommitName | None = None
         self._saved_mark = self.progress.mark
-        self._start()
+        try:
+            self._start()
+        except CheckpointCorrupt as error:
+            raise NoGoodCheckpoint(f"the store is damaged, and no step was done: {error}") from error
 
     # --- the start ----------------------------------------------------------------------------------
 
@@ -149,7 +174,16 @@ class Session:
             f"resuming from step {record.step} (attempt {self.attempt.number}, saved {record.saved_at}, "
             f"read in {format_duration(seconds)}, {where})"
         )
+        self._restored_record = record
         self.raise_if_noticed()
+
+    def _check_restored(self, record: CommitRecord) -> None:
+        """In a rehearsal: what a load_state_dict dropped shows here, even where results cannot be compared."""
+        roots = tuple(f"state[{name!r}]" for name in self.state.parts)
+        saved = {leaf.name: leaf for leaf in record.leaves if leaf.name.startswith(roots)}
+        now = {leaf.name: leaf.data for leaf in self.state.snapshot(self.progress).leaves}
+        different = [name for name, leaf in saved.items() if name not in now or not leaf.holds(now[name])]
+        self.record(RestoreChecked(record.step, len(saved), different))
 
     @property
     def stopped(self) -> bool:
@@ -178,6 +212,8 @@ class Session:
             allow_missing=self.options.allow_missing,
             allow_extra=self.options.allow_extra,
         )
+        if self._restored_record and self.around.env.get(REHEARSAL_STORE):
+            self._check_restored(self._restored_record)
         self.state.forget_checkpoint()
         self._open_checkpoint.close()
         self._schedule.saved(**self._border_moment, seconds=0.0)
@@ -213,8 +249,10 @@ class Session:
     def border(self) -> None:
         """Between two steps: stops at a notice, saves when a save is due or was asked for."""
         if self.board.notice is not None or self._stopped is not None:
-            self.stop()
-        if self._requested is not None or self._schedule.is_due(**self._border_moment):
+            self.stop(at_border=True)
+        if self._requested is None and not self._schedule.is_due(**self._border_moment):
+            return
+        if self._requested is not None or self.progress.mark != self._saved_mark:
             pinned, self._requested = bool(self._requested), None
             self._try_save(pinned=pinned)
 
@@ -237,11 +275,14 @@ class Session:
         self.raise_if_noticed()
 
     def ask_save(self, *, pinned: bool) -> None:
-        """A save now, or at the coming border if a step is under way. Raises SaveFailed when one now fails."""
+        """A save now, or at the coming border if a step or an epoch is under way. Raises SaveFailed if one now fails.
+
+        Within an epoch the code around `batches` would run a second time after a resume from a save at once.
+        """
         self.check_process()
         if self.finished:
             self.console.info("the run is finished: nothing is saved")
-        elif self.in_step:
+        elif self.in_step or self.in_epoch:
             self._requested = pinned or bool(self._requested)
         else:
             error = self._try_save(pinned=pinned)
@@ -282,14 +323,14 @@ class Session:
 
     # --- the ends -----------------------------------------------------------------------------------
 
-    def stop(self) -> NoReturn:
-        """The stop: makes the last border durable if it is not yet, and raises Interrupted; again at each call."""
+    def stop(self, *, at_border: bool = False) -> NoReturn:
+        """The stop: at a border the state is made durable if it is not yet; raises Interrupted, again at each call."""
         if self._stopped is None:
             notice = self.board.notice
             if notice is not None:
                 self.board.told.wait(0.25)  # so that a process that ends at once has recorded why
             reason = notice.reason if notice else "stopped"
-            if not self.in_step and self._attempt and self.progress.mark != self._saved_mark and self._try_save():
+            if at_border and self.progress.mark != self._saved_mark and self._try_save():
                 self._leave_code = EXIT_RETRY
             self._stopped = Interrupted(self._leave_code, reason)
             saved = self._saved_mark[0]
@@ -317,7 +358,7 @@ class Session:
         else:
             self._leave_code = EXIT_RETRY
             raise SaveFailed(f"the run is done and could not be made durable: {error}; a rerun repeats the last part")
-        self.finished = True
+        self.finished, self.in_epoch = True, False
         self.record(Finished(self.progress.completed))
         self._listener.put_back()
 
@@ -334,7 +375,8 @@ class Session:
             self.attempt.finish(self._last_commit, total)
         except Superseded as error:
             self._be_superseded(error)
-        except StoreUnreachable as error:
+        except (StoreUnreachable, CheckpointCorrupt) as error:
+            self.console.error(f"the run could not be marked as finished: {error}")
             return str(error)
         return None
 

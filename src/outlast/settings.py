@@ -63,3 +63,11 @@ def _exit_code(env: Mapping[str, str], default: int) -> int:
     if not text.isascii() or not text.isdigit() or int(text) > 255:
         raise SettingsError(f"OUTLAST_EXIT_CODE={text!r} is not an exit code from 0 to 255")
     return int(text)
+
+
+def console_for(env: Mapping[str, str]) -> Console:
+    """The console to complain on, also when the surroundings as a whole make no sense."""
+    try:
+        return Console(as_json=detect_platform(env).facts.logs == "json")
+    except SettingsError:
+        return Console()  # the platform itself is what the complaint is about

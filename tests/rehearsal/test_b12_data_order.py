@@ -23,21 +23,26 @@ def what_is_wrong(store: Path, stride: int, mode: str, names: list[str]) -> list
     return found
 
 
-def test_a_run_interrupted_at_any_of_its_steps_gives_what_the_uninterrupted_one_does(store: Path) -> None:
-    assert what_is_wrong(store, 1, "each", ["shuffled list"]) == []
+@pytest.mark.slow
+def test_a_run_interrupted_at_any_of_its_steps_gives_what_the_uninterrupted_one_does(quick_folder: Path) -> None:
+    assert what_is_wrong(quick_folder, 1, "each", ["shuffled list"]) == []
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_a_run_interrupted_again_and_again_draws_the_same_data_in_each_way_of_shuffling(name: str, store: Path) -> None:
-    assert what_is_wrong(store, 3, "chain", [name]) == []
+def test_a_run_interrupted_again_and_again_draws_the_same_data_in_each_way_of_shuffling(
+    name: str, quick_folder: Path
+) -> None:
+    assert what_is_wrong(quick_folder, 3, "chain", [name]) == []
 
 
 # One process with torch in it forks the attempts of all its programs; with fewer places, the ends of epochs among them.
 
 
-def test_a_run_interrupted_again_and_again_draws_the_same_data_from_torch(store: Path) -> None:
-    assert what_is_wrong(store, 20, "chain", TORCH) == []
+@pytest.mark.slow
+def test_a_run_interrupted_again_and_again_draws_the_same_data_from_torch(quick_folder: Path) -> None:
+    assert what_is_wrong(quick_folder, 20, "chain", TORCH) == []
 
 
-def test_a_run_interrupted_again_and_again_draws_the_same_data_from_workers(store: Path) -> None:
-    assert what_is_wrong(store, 20, "notice", WORKERS) == []
+@pytest.mark.slow
+def test_a_run_interrupted_again_and_again_draws_the_same_data_from_workers(quick_folder: Path) -> None:
+    assert what_is_wrong(quick_folder, 20, "notice", WORKERS) == []

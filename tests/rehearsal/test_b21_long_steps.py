@@ -69,16 +69,20 @@ def test_an_evaluation_outside_the_loop_ends_in_time(checks: bool, within: float
     assert commits(tmp_path)[-1].startswith("s000000000003-")
 
 
-def test_a_notice_below_the_batches_keeps_their_work(tmp_path: Path) -> None:
-    program = START.replace('"0s"', '"1h"') + (
+def test_a_notice_below_the_batches_keeps_the_last_border_and_nothing_of_the_code_under_way(tmp_path: Path) -> None:
+    program = START + (
         "for epoch in job.epochs(2):\n    for batch in job.batches([1, 2, 3]):\n        state['n'] += batch\n"
-        "    print('mark', state['n'], job.resumed_from, flush=True)\n"
+        "    state['evaluated'].append(epoch)\n    print('mark', state, job.resumed_from, flush=True)\n"
         "    for _ in range(20 if job.attempt == 0 else 0):\n        compute(0.1)\n        job.check()\n"
     )
+    program = program.replace('state = {"n": 0}', "state = {'n': 0, 'evaluated': []}")
     ended = Running(program, tmp_path).wait_for("mark").signal().ended(6)
     assert (ended.code, ended.seconds < 1) == (143, True)
     again = Running(program, tmp_path).ended()
-    assert again.out.splitlines() == ["mark 6 3", "mark 12 3"]
+    assert again.out.splitlines() == [
+        "mark {'n': 6, 'evaluated': [0]} 3",
+        "mark {'n': 12, 'evaluated': [0, 1]} 3",
+    ]
 
 
 def test_a_step_that_holds_the_gil_is_acted_on_at_its_border(tmp_path: Path) -> None:

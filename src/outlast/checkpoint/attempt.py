@@ -10,10 +10,10 @@ from typing import Any
 from outlast.checkpoint.crashes import CrashPolicy, crash_streak
 from outlast.checkpoint.journal import Journal, read_journals
 from outlast.checkpoint.lineage import Claim, Lineage, claim_next, superseded_by
-from outlast.checkpoint.places import CommitName, TaskPlace, data_attempt, data_commit
+from outlast.checkpoint.places import CommitName, TaskPlace
 from outlast.checkpoint.read import OpenCheckpoint, Refusal, open_checkpoint
 from outlast.checkpoint.record import CommitRecord, load_record
-from outlast.checkpoint.retain import Keep, remove_orphans, retire
+from outlast.checkpoint.retain import Keep, remove_failed, remove_orphans, retire
 from outlast.checkpoint.runs import mark_finished
 from outlast.checkpoint.write import SaveDetails, persist
 from outlast.errors import (
@@ -58,6 +58,7 @@ class Attempt:
         self._keep, self._around = request.keep, around
         self.journal = Journal(store, request.place, claim.attempt, around)
         self._verified: list[CommitRecord] = []
+        self._failed: list[CommitName] = []  # saves of which something may be left
         self._sequence = 0
         self._cleaned = False
 
@@ -67,7 +68,7 @@ class Attempt:
         journals = read_journals(store, request.place)
 
         def choose(found: Lineage) -> tuple[Sequence[CommitName], Sequence[CommitName]]:
-            _refuse_vanished(request.place, found, committed=_committed(journals))
+            _refuse_vanished(request.place, found, committed=_committed(journals, found))
             counted = _rolled_back(request, found)
             if counted == found.counted:  # a rollback is the mending that a crash loop asks for
                 streak = crash_streak(journals, found.claims, request.execution, request.crashes)
@@ -134,22 +135,27 @@ class Attempt:
     ) -> CommitName:
         """Makes a snapshot a checkpoint: data, verification, the look for newer claims, the record; then retires.
 
-        Raises Superseded, StoreUnreachable or CheckpointCorrupt; in each case the last good checkpoint stands.
+        Raises Superseded, StoreUnreachable or CheckpointCorrupt; in each case the last good checkpoint stands. What
+        is left of a save that failed is deleted, so that a full disk does not fill further.
         """
         began = self._around.clock.monotonic_seconds()
         self._sequence += 1
         name = CommitName(step, self.number, self._sequence)
         details = SaveDetails(name, self._claim.token, pinned, metrics or {})
-        record = persist(self._store, self.place, snapshot, details, self._around.clock)
-        self.stay_first()
         try:
+            record = persist(self._store, self.place, snapshot, details, self._around.clock)
+            self.stay_first()
             self._store.create(self.place.commit(name), record.to_bytes())
         except ObjectExists as error:  # only another process with this very claim could have made it
             raise Superseded(f"another process commits as attempt {self.number}") from error
+        except (StoreUnreachable, CheckpointCorrupt):
+            self._failed.append(name)
+            self._tidy()
+            raise
         self._verified.append(record)
         seconds = self._around.clock.monotonic_seconds() - began
         self.journal.record(SaveCommitted(step, name.text, record.total_bytes, round(seconds, 6)))
-        self._retire()
+        self._tidy()
         return name
 
     def stay_first(self) -> None:
@@ -162,29 +168,33 @@ class Attempt:
         """Marks the task as finished by a commit. Raises Superseded."""
         self.stay_first()
         mark_finished(self._store, self.place, name, total, self._around.clock)
+        self._tidy()
 
-    def _retire(self) -> None:
-        """Deletes what need not be kept. A storage that refuses is said; the save itself has succeeded."""
-        retired = self._keep.retired(self._verified)
+    def _tidy(self) -> None:
+        """Deletes what need not be kept. A storage that refuses is said, and asked again at the next save."""
         try:
-            retire(self._store, self.place, retired, self._may_delete)
+            while self._failed:
+                if not remove_failed(self._store, self.place, self._failed[0], self._may_delete):
+                    return
+                del self._failed[0]
+            for record in self._keep.retired(self._verified):
+                if not retire(self._store, self.place, record, self._may_delete):
+                    return
+                self._verified.remove(record)
             if not self._cleaned:
-                self._cleaned = True
                 remove_orphans(self._store, self.place, self.number, self._may_delete)
                 self._store.sweep(self.place.folder)
+                self._cleaned = True
         except (StoreUnreachable, CheckpointCorrupt) as error:
             self._around.console.warning(f"old checkpoints could not be deleted: {error}")
-        gone = {id(record) for record in retired}
-        self._verified = [record for record in self._verified if id(record) not in gone]
 
     def _may_delete(self) -> bool:
         return superseded_by(self._store, self.place, self.number) is None
 
     def unnamed_data(self) -> list[str]:
         """Data files of older attempts that no commit record names: saves cut short, or records lost."""
-        written = [entry.name for entry in self._store.list(self.place.data) if data_attempt(entry.name) is not None]
-        named = {name.text.removesuffix(".json") for name in self._lineage.commits}
-        return [name for name in written if data_commit(name) not in named]
+        written = [(entry.name, self.place.data_of(entry.name)) for entry in self._store.list(self.place.data)]
+        return [name for name, commit in written if commit is not None and commit not in self._lineage.commits]
 
 
 def _claim_details(request: StartRequest, around: Surroundings) -> dict[str, Any]:
@@ -214,10 +224,11 @@ def _rolled_back(request: StartRequest, found: Lineage) -> list[CommitName]:
     return [name for name in counted if name.step <= step] if step else []
 
 
-def _committed(journals: Mapping[int, Sequence[Any]]) -> bool:
-    """Whether the newest attempt's journal tells of a commit."""
-    newest = journals[max(journals)] if journals else ()
-    return any(isinstance(recorded.event, SaveCommitted) for recorded in newest)
+def _committed(journals: Mapping[int, Sequence[Any]], found: Lineage) -> bool:
+    """Whether a journal tells of a commit that was made since the newest claim; what came before stands there."""
+    since = found.claims[-1].attempt if found.claims else 0
+    recent = [recorded for attempt, journal in journals.items() if attempt >= since for recorded in journal]
+    return any(isinstance(recorded.event, SaveCommitted) for recorded in recent)
 
 
 def _refuse_vanished(place: TaskPlace, found: Lineage, *, committed: bool) -> None:

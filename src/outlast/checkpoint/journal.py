@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from threading import Lock
 
-from outlast.checkpoint.places import TaskPlace, claimed_attempt
-from outlast.errors import CheckpointCorrupt, StoreUnreachable
+from outlast.checkpoint.places import TaskPlace
+from outlast.errors import CheckpointCorrupt, ObjectMissing, StoreUnreachable
 from outlast.events import Event, Logged, Recorded, Restored, from_lines, to_line
 from outlast.ports import Store
 from outlast.settings import EVENTS_FILE, Surroundings
@@ -69,12 +70,13 @@ class Journal:
 
 
 def read_journals(store: Store, place: TaskPlace) -> dict[int, list[Recorded]]:
-    """The events of each attempt that has a journal."""
+    """The events of each attempt that has a journal which can be read."""
     journals = {}
     for entry in store.list(place.journals):
-        attempt = claimed_attempt(entry.name)
+        attempt = place.journal_of(entry.name)
         if attempt is not None:
-            journals[attempt] = from_lines(store.read(entry.name))
+            with suppress(ObjectMissing, CheckpointCorrupt, StoreUnreachable):  # it only tells; nothing rests on it
+                journals[attempt] = from_lines(store.read(entry.name))
     return journals
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from outlast.checkpoint.places import CommitName, TaskPlace, claimed_attempt
+from outlast.checkpoint.places import CommitName, TaskPlace
 from outlast.checkpoint.sealed import load_sealed, seal
 from outlast.errors import CheckpointCorrupt, ObjectExists
 from outlast.ports import Store
@@ -76,7 +76,7 @@ def read_lineage(store: Store, place: TaskPlace) -> Lineage:
     claims, damaged = [], []
     for attempt in attempts:
         try:
-            claims.append(_load_claim(store, place.claim(attempt)))
+            claims.append(_load_claim(store, place, attempt))
         except CheckpointCorrupt as error:
             damaged.append(str(error))
     return Lineage(
@@ -89,13 +89,13 @@ def read_lineage(store: Store, place: TaskPlace) -> Lineage:
 
 def claimed_attempts(store: Store, place: TaskPlace) -> list[int]:
     """The attempts that claimed a task, in order."""
-    found = (claimed_attempt(entry.name) for entry in store.list(place.claims))
+    found = (place.claim_of(entry.name) for entry in store.list(place.claims))
     return sorted(attempt for attempt in found if attempt is not None)
 
 
 def commit_names(store: Store, place: TaskPlace) -> list[CommitName]:
     """All commits of a task, counted or not, in order of progress; strays are passed over."""
-    found = (CommitName.parse(entry.name.rpartition("/")[2]) for entry in store.list(place.commits))
+    found = (place.commit_of(entry.name) for entry in store.list(place.commits))
     return sorted(name for name in found if name is not None)
 
 
@@ -108,14 +108,18 @@ def claim_next(store: Store, place: TaskPlace, choose: Choice, details: Mapping[
     When a commit came or went between the look and the claim, the look was stale and the attempt claims again: the
     older attempt may have retired a commit that the first claim lists, in favour of one that it does not.
     """
+    lowest = 0
     while True:
         before = read_lineage(store, place)
+        store.settle(place.commits)  # else a power cut could take a commit that the claim lists
         commits, set_aside = choose(before)
-        claim = Claim(before.newest + 1, secrets.token_hex(8), tuple(commits), tuple(set_aside), details)
+        number = max(before.newest + 1, lowest)
+        claim = Claim(number, secrets.token_hex(8), tuple(commits), tuple(set_aside), details)
         try:
             store.create(place.claim(claim.attempt), claim.to_bytes())
         except ObjectExists:
-            continue  # somebody else claimed this number; look again
+            lowest = number + 1  # somebody else claimed this number, or something that is no claim has its name
+            continue
         if tuple(commit_names(store, place)) == before.commits:
             return claim, before
 
@@ -126,13 +130,16 @@ def superseded_by(store: Store, place: TaskPlace, attempt: int) -> int | None:
     return newest[0] if newest and newest[0] > attempt else None
 
 
-def _load_claim(store: Store, name: str) -> Claim:
+def _load_claim(store: Store, place: TaskPlace, attempt: int) -> Claim:
+    name = place.claim(attempt)
     fields = load_sealed(store, name)
     try:
+        if fields["attempt"] != attempt:
+            raise ValueError(f"it is that of attempt {fields['attempt']}")
         commits = [CommitName.parse(text) for text in fields["commits"]]
         set_aside = [CommitName.parse(text) for text in fields["set_aside"]]
         return Claim(
-            int(fields["attempt"]),
+            attempt,
             str(fields["token"]),
             tuple(one for one in commits if one),
             tuple(one for one in set_aside if one),

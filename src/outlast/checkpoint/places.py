@@ -11,8 +11,9 @@ FORMAT = 1
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _COMMIT = re.compile(r"s(\d{12,})-a(\d{6,})-q(\d{6,})\.json")
-_DATA = re.compile(r"s\d{12,}-a(\d{6,})-q\d{6,}-r(\d{4,})-[0-9a-f]{12}\.safetensors")
+_DATA = re.compile(r"(s\d{12,}-a\d{6,}-q\d{6,})-r\d{4,}-[0-9a-f]{12}\.safetensors")
 _CLAIM = re.compile(r"a(\d{6,})\.json")
+_JOURNAL = re.compile(r"a(\d{6,})\.jsonl")
 _TASK = re.compile(r"task-(\d+)")
 _NUMBERED_RUN = re.compile(r"run-(\d+)")
 
@@ -128,19 +129,22 @@ class TaskPlace:
     def journal(self, attempt: int) -> str:
         return f"{self.journals}/a{attempt:06}.jsonl"
 
+    # The other way: what an object's whole name stands for, or None for a stray, such as a copy in a folder below.
 
-def claimed_attempt(name: str) -> int | None:
-    """The attempt of a claim's or journal's name, or None for a stray."""
-    match = _CLAIM.fullmatch(name.rpartition("/")[2].replace(".jsonl", ".json"))
-    return int(match[1]) if match else None
+    def commit_of(self, name: str) -> CommitName | None:
+        commit = CommitName.parse(name.rpartition("/")[2])
+        return commit if commit is not None and name == self.commit(commit) else None
 
+    def claim_of(self, name: str) -> int | None:
+        match = _CLAIM.fullmatch(name.rpartition("/")[2])
+        return int(match[1]) if match and name == self.claim(int(match[1])) else None
 
-def data_attempt(name: str) -> int | None:
-    """The attempt that wrote a data file, or None for a stray."""
-    match = _DATA.fullmatch(name.rpartition("/")[2])
-    return int(match[1]) if match else None
+    def journal_of(self, name: str) -> int | None:
+        match = _JOURNAL.fullmatch(name.rpartition("/")[2])
+        return int(match[1]) if match and name == self.journal(int(match[1])) else None
 
-
-def data_commit(name: str) -> str:
-    """The name, without its suffix, of the commit record that a data file was written for."""
-    return "-".join(name.rpartition("/")[2].split("-")[:3])
+    def data_of(self, name: str) -> CommitName | None:
+        """The commit that a data file was written for."""
+        folder, _, file = name.rpartition("/")
+        match = _DATA.fullmatch(file)
+        return CommitName.parse(f"{match[1]}.json") if match and folder == self.data else None

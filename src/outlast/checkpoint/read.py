@@ -61,7 +61,7 @@ class OpenCheckpoint:
 
     def _tree(self) -> dict[str, Any]:
         try:
-            tree = json.loads(bytes(self.read_leaf(self.record.tree)))
+            tree = json.loads(bytes(self.read_leaf(self.record.trees[0])))
         except (ValueError, RecursionError) as error:
             raise CheckpointCorrupt(f"the tree of step {self.record.step} is not readable: {error}") from error
         if not isinstance(tree, dict):

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from outlast.checkpoint.lineage import commit_names
-from outlast.checkpoint.places import CommitName, TaskPlace, data_attempt, data_commit
+from outlast.checkpoint.places import CommitName, TaskPlace
 from outlast.checkpoint.record import CommitRecord, load_record
 from outlast.console import Console
 from outlast.errors import CheckpointCorrupt, ObjectMissing, SettingsError
@@ -57,34 +57,45 @@ def keep_policy(keep: int | Keep) -> Keep:
     return keep if isinstance(keep, Keep) else Keep(last=keep)
 
 
-def retire(store: Store, place: TaskPlace, records: Iterable[CommitRecord], may_delete: Callable[[], bool]) -> None:
-    """Deletes checkpoints, oldest first; asks `may_delete` before each deletion and stops when it says no."""
-    for record in records:
-        name = CommitName(record.step, record.attempt, record.sequence)
+def retire(store: Store, place: TaskPlace, record: CommitRecord, may_delete: Callable[[], bool]) -> bool:
+    """Deletes a checkpoint, or what is left of it. Asks `may_delete` before each deletion; False once that says no."""
+    if not may_delete():
+        return False
+    store.delete(place.commit(CommitName(record.step, record.attempt, record.sequence)))
+    still_named = _named_files(store, place)
+    for file in record.files:
+        if file.name in still_named:
+            continue
         if not may_delete():
-            return
-        store.delete(place.commit(name))
-        still_named = _named_files(store, place)
-        for file in record.files:
-            if file.name in still_named:
-                continue
+            return False
+        store.delete(file.name)
+    return True
+
+
+def remove_failed(store: Store, place: TaskPlace, name: CommitName, may_delete: Callable[[], bool]) -> bool:
+    """Deletes what a failed save of this attempt left: its record, if the failure came after it, then its data."""
+    if not may_delete():
+        return False
+    store.delete(place.commit(name))
+    for entry in store.list(place.data):
+        if place.data_of(entry.name) == name:
             if not may_delete():
-                return
-            store.delete(file.name)
+                return False
+            store.delete(entry.name)
+    return True
 
 
 def remove_orphans(store: Store, place: TaskPlace, attempt: int, may_delete: Callable[[], bool]) -> int:
     """Deletes data of attempts before `attempt` that no record names: saves that a death cut short.
 
-    Only data files of our own naming; a commit of such an attempt that arrives now would not count anyway. The data
-    of a record that is there and cannot be read stay: a person may want to mend it.
+    Only data files of our own naming; a commit of such an attempt that arrives now would not count anyway.
     """
     named = _named_files(store, place)
-    recorded = {name.text.removesuffix(".json") for name in commit_names(store, place)}
+    recorded = set(commit_names(store, place))  # a record that cannot be read may be mended, its data not made again
     removed = 0
     for entry in store.list(place.data):
-        writer = data_attempt(entry.name)
-        if writer is None or writer >= attempt or entry.name in named or data_commit(entry.name) in recorded:
+        writer = place.data_of(entry.name)
+        if writer is None or writer.attempt >= attempt or writer in recorded or entry.name in named:
             continue
         if not may_delete():
             break

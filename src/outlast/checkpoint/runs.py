@@ -89,6 +89,8 @@ def finish_of(store: Store, place: TaskPlace) -> Finish | None:
         total = load_sealed(store, place.mark(counted[0])).get("total")
     except ObjectMissing:
         return None
+    except CheckpointCorrupt:
+        return Finish(counted[0], 0)  # finished it is; of how many is lost, so the loop itself decides what is left
     return Finish(counted[0], total if isinstance(total, int) else None)
 
 

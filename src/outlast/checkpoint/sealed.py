@@ -9,6 +9,12 @@ import xxhash
 from outlast.errors import CheckpointCorrupt
 from outlast.ports import Bytes, Store
 
+DIGEST = "xxh3_128"
+
+
+# A leaf takes some 300 bytes of a commit record, so this is enough for a million and more.
+LARGEST_RECORD_BYTES = 512 << 20
+
 
 def digest(data: Bytes) -> str:
     """XXH3, 128 bits, in hex: fast enough to check everything always; it guards against damage, not malice."""
@@ -18,7 +24,7 @@ def digest(data: Bytes) -> str:
 def seal(record: Mapping[str, Any]) -> bytes:
     """A record as JSON with its digest."""
     body = _canonical(record)
-    return b'{"digest":"xxh3_128:' + digest(body).encode() + b'","record":' + body + b"}\n"
+    return b'{"digest":"' + f"{DIGEST}:{digest(body)}".encode() + b'","record":' + body + b"}\n"
 
 
 def unseal(data: bytes, *, name: str) -> dict[str, Any]:
@@ -26,7 +32,7 @@ def unseal(data: bytes, *, name: str) -> dict[str, Any]:
     try:
         outer = json.loads(data)
         record, expected = outer["record"], outer["digest"]
-        found = f"xxh3_128:{digest(_canonical(record))}"
+        found = f"{DIGEST}:{digest(_canonical(record))}"
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointCorrupt(f"{name} is not a whole record ({len(data)} bytes)") from error
     if found != expected or not isinstance(record, dict):
@@ -36,7 +42,12 @@ def unseal(data: bytes, *, name: str) -> dict[str, Any]:
 
 def load_sealed(store: Store, name: str) -> dict[str, Any]:
     """A sealed record of a store; raises ObjectMissing, CheckpointCorrupt, StoreUnreachable."""
-    return unseal(store.read(name), name=name)
+    with store.open(name) as opened:
+        if opened.bytes > LARGEST_RECORD_BYTES:
+            raise CheckpointCorrupt(f"{name} has {opened.bytes} bytes, far more than any record")
+        data = bytearray(opened.bytes)
+        opened.read_into(0, memoryview(data))
+    return unseal(bytes(data), name=name)
 
 
 def _canonical(record: object) -> bytes:

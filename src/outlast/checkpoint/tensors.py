@@ -33,6 +33,11 @@ _DTYPES = {
     "uint8": ("U8", 1),
     "bool": ("BOOL", 1),
 }
+# The same as letters of the struct module, "bf" for bfloat16; dtypes without a letter are left out.
+NUMBER_CODES = {
+    "float64": "d", "float32": "f", "float16": "e", "bfloat16": "bf", "bool": "B",
+    "int64": "q", "int32": "i", "int16": "h", "int8": "b", "uint64": "Q", "uint32": "I", "uint16": "H", "uint8": "B",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

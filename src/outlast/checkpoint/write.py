@@ -52,7 +52,7 @@ def persist(store: Store, place: TaskPlace, snapshot: Snapshot, details: SaveDet
         written_bytes=layout.bytes,
         files=(file,),
         leaves=records,
-        tree=len(leaves) - 1,
+        trees=(len(leaves) - 1,),
         pinned=details.pinned,
         metrics=details.metrics,
     )

@@ -16,7 +16,7 @@ from rich.table import Table
 from outlast.checkpoint.record import CommitRecord
 from outlast.checkpoint.survey import Surveyed, survey, tasks_in
 from outlast.console import Console
-from outlast.errors import ExitingError
+from outlast.errors import SettingsError
 from outlast.registry import open_store
 
 _SOME_BAD = 1
@@ -38,11 +38,7 @@ def _store_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     @wraps(command)
     def with_options(**options: Any) -> None:
-        try:
-            command(**options)
-        except ExitingError as error:
-            Console().error(str(error))
-            raise
+        command(**options)
 
     return with_options
 
@@ -99,8 +95,7 @@ def show(*, step: int | None, as_json: bool, **which: Any) -> None:
 
 def _surveyed(*, url: str, job: str | None, run: str | None, task: int | None, verify: bool) -> Iterator[Surveyed]:
     if "://" not in url and not Path(url).is_dir():
-        Console().error(f"there is no store at {url!r}: no such folder")
-        sys.exit(78)
+        raise SettingsError(f"there is no store at {url!r}: no such folder")
     store = open_store(url)
     for place in tasks_in(store, all_runs=run is not None):
         if job in (None, place.job) and run in (None, place.run) and task in (None, place.index):

@@ -1,9 +1,13 @@
 """The `outlast` command; each subcommand lives in a file of its own and is imported when called."""
 
 import importlib
+import os
 from typing import cast
 
 import click
+
+from outlast.errors import ExitingError, OutlastError
+from outlast.settings import console_for
 
 _COMMANDS = {
     "checkpoints": "outlast.cli.checkpoints:checkpoints",
@@ -26,6 +30,16 @@ class LazyGroup(click.Group):
             return None
         module, _, name = entry.partition(":")
         return cast(click.Command, getattr(importlib.import_module(module), name))
+
+    def invoke(self, ctx: click.Context) -> object:
+        """An error of ours is told in one line; it leaves with its own code, or 1."""
+        try:
+            return super().invoke(ctx)
+        except OutlastError as error:
+            console_for(os.environ).error(str(error))
+            if isinstance(error, ExitingError):
+                raise
+            raise SystemExit(1) from error
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

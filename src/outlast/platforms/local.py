@@ -15,6 +15,8 @@ _FACTS = PlatformFacts(
     logs="plain",
     sources={
         "grace_seconds": "the default of Kubernetes and of torchrun; nobody enforces one locally (2026-11-29)",
+        "default_retries": "nothing starts a job again here, unless `outlast run --retries` does",
+        "notice_sources": "kill, a shut-down and a service manager all send SIGTERM first",
         "interrupted_exit_code": "128 + SIGTERM, the shell's convention",
         "mean_seconds_between_interruptions": "an assumption, until attempts have been counted",
     },

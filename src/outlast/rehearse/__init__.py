@@ -1,1 +1,1 @@
-"""A platform's real interruptions on this machine: scenario, runner, verdict."""
+"""Rehearsals: runs any command under a platform's real interruptions and compares what comes out."""

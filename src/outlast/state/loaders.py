@@ -65,7 +65,9 @@ class LoaderMemory:
         }
 
     @classmethod
-    def from_tree(cls, tree: dict[str, Any]) -> "LoaderMemory":
+    def from_tree(cls, tree: dict[str, Any] | None) -> "LoaderMemory":
+        if tree is None or "first" not in tree:  # of an early version: the state_dict alone
+            return cls(saved=tree)
         return cls(
             first=tree["first"],
             remade=tree["remade"],

@@ -21,7 +21,7 @@ class Progress:
     """Where the loop stands at a border. `completed` steps in all; `batch` of them in the current epoch.
 
     `at_epoch` and `at_iter` are the random states when the epoch was yielded and when its loader was asked for an
-    iterator, None before; `exhausted`: the loader has said that it has no more.
+    iterator, None before; `loader` is what is known of the data loader.
     """
 
     completed: int = 0
@@ -29,7 +29,6 @@ class Progress:
     batch: int = 0
     at_epoch: RandomState | None = None
     at_iter: RandomState | None = None
-    exhausted: bool = False
     loader: LoaderMemory = field(default_factory=LoaderMemory)
 
     @property
@@ -116,7 +115,6 @@ class UserState:
             "batch": progress.batch,
             "at_epoch": _random_node(capture, "@at_epoch", progress.at_epoch),
             "at_iter": _random_node(capture, "@at_iter", progress.at_iter),
-            "exhausted": progress.exhausted,
             "loader": capture.detached("@loader", progress.loader.as_tree()),
         }
         return capture.snapshot({"parts": parts, "loop": loop, "random": _random_node(capture, "@random", random)})
@@ -140,7 +138,6 @@ class UserState:
             loop, random = opened.tree["loop"], restorer.plan("@random", opened.tree["random"])
             kept = {name: restorer.plan(f"@{name}", loop[name]) for name in ("at_epoch", "at_iter", "loader")}
             progress = Progress(int(loop["completed"]), int(loop["epoch"]), int(loop["batch"]))
-            progress.exhausted = bool(loop["exhausted"])
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
             raise CheckpointCorrupt(f"the tree of the state makes no sense: {error!r}") from error
 

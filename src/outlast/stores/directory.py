@@ -90,10 +90,10 @@ class DirectoryStore:
         with self._answering("read", name):
             try:
                 handle = self._disk.open_read(path)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 raise ObjectMissing(f"{name} is not in {self.url}") from None
             except OSError as error:
-                if error.errno in (errno.ELOOP, 0):
+                if error.errno in (errno.ELOOP, errno.ENXIO, 0):
                     raise CheckpointCorrupt(f"{path} is a link or not a regular file") from error
                 raise
             try:
@@ -102,7 +102,7 @@ class DirectoryStore:
                 self._disk.close(handle)
 
     def list(self, prefix: str) -> list[StoredObject]:
-        folder = self._path(prefix) if prefix else self._root
+        folder = self._folder(prefix)
         with self._answering("list", prefix or "."):
             found = [
                 StoredObject(name, status.st_size)
@@ -120,27 +120,40 @@ class DirectoryStore:
                 return
             self._disk.sync_folder(os.path.dirname(path))
 
+    def settle(self, prefix: str) -> None:
+        folder = self._folder(prefix)
+        with self._answering("sync", prefix), suppress(FileNotFoundError):
+            self._disk.sync_folder(folder)
+
     def sweep(self, prefix: str) -> int:
         """Removes unfinished records that a death left behind; a live writer's is milliseconds old."""
         dead_since = time.time() - _DEBRIS_SECONDS
         removed = 0
         with self._answering("sweep", prefix):
-            for name, status in list(self._walk(self._path(prefix), f"{prefix}/")):
+            for name, status in self._walk(self._folder(prefix), f"{prefix}/"):
                 if os.path.basename(name).startswith(_UNFINISHED) and status.st_mtime < dead_since:
-                    self._disk.unlink(self._path(name))
-                    removed += 1
+                    with suppress(FileNotFoundError):  # another sweep was quicker
+                        self._disk.unlink(self._path(name))
+                        removed += 1
         return removed
 
     def _walk(self, folder: str, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
-        try:
-            entries = list(self._disk.entries(folder))
-        except FileNotFoundError:
-            return
-        for name, status in entries:
-            if stat.S_ISDIR(status.st_mode):
-                yield from self._walk(os.path.join(folder, name), f"{prefix}{name}/")
-            else:
-                yield prefix + name, status
+        waiting = [(folder, prefix)]
+        while waiting:
+            folder, prefix = waiting.pop()
+            try:
+                entries = list(self._disk.entries(folder))
+            except FileNotFoundError:
+                continue
+            for name, status in entries:
+                if stat.S_ISDIR(status.st_mode):
+                    waiting.append((os.path.join(folder, name), f"{prefix}{name}/"))
+                else:
+                    yield prefix + name, status
+
+    def _folder(self, prefix: str) -> str:
+        """The folder of a prefix; the links that it passes are refused, itself included."""
+        return os.path.dirname(self._path(f"{prefix}/.here")) if prefix else self._root
 
     def _path(self, name: str) -> str:
         """The file of a name; raises CheckpointCorrupt for a name that leads out of the store."""
@@ -161,15 +174,20 @@ class DirectoryStore:
         return path
 
     def _make_folders(self, folder: str) -> None:
-        """Makes what is missing, and syncs the parents, so that a new folder survives a power cut."""
+        """Makes what is missing, and syncs the parents, so that a folder survives a power cut.
+
+        Those of folders that are there already, too: whoever made them may have been killed before that.
+        """
         if folder in self._known_folders:
             return
-        missing = [folder]
-        while not os.path.isdir(parent := os.path.dirname(missing[-1])) and parent != missing[-1]:
-            missing.append(parent)
-        for path in reversed(missing):
-            if self._disk.make_folder(path):
-                self._disk.sync_folder(os.path.dirname(path))
+        parent = os.path.dirname(folder)
+        if folder.startswith(f"{self._root}/") or not os.path.isdir(folder):
+            self._make_folders(parent)
+            self._disk.make_folder(folder)
+            self._disk.sync_folder(parent)
+        else:
+            with suppress(OSError):  # what holds the store need not be ours to open
+                self._disk.sync_folder(parent)
         self._known_folders.add(folder)
 
     def _write_file(self, path: str, buffers: Iterable[Bytes]) -> int:

@@ -59,15 +59,10 @@ class LocalDisk:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
     def open_append(self, path: str) -> int:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        return _regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def open_read(self, path: str) -> int:
-        """Regular files only. Non-blocking, since opening a planted pipe would wait for ever."""
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        if stat.S_ISREG(os.fstat(handle).st_mode):
-            return handle
-        os.close(handle)
-        raise OSError(0, "is not a regular file", path)
+        return _regular(path, os.O_RDONLY)
 
     def write(self, handle: int, data: memoryview) -> int:
         return os.write(handle, data)
@@ -108,3 +103,12 @@ class LocalDisk:
 
     def is_link(self, path: str) -> bool:
         return os.path.islink(path)
+
+
+def _regular(path: str, flags: int) -> int:
+    """Opens a regular file only. Non-blocking, since opening a planted pipe would wait for ever."""
+    handle = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    raise OSError(0, "is not a regular file", path)

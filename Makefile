@@ -1,0 +1,50 @@
+# outlast: what a newcomer runs. Everything happens in .venv, which the first command makes.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.PHONY: help demo test gpu lint bench clean
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
+
+demo: $(VENV)/.demo ## Prove it: rehearse a real training job under Cloud Run's interruptions
+	@# By PATH, since the job runs in a copy of this folder, which has no .venv.
+	PATH="$(CURDIR)/$(BIN):$$PATH" outlast rehearse --platform cloud-run --interruptions 6 --seed 7 \
+	  --result digits-result.json -- python examples/digits.py
+
+test: lint ## Run every check and every test
+	@status=0; \
+	$(BIN)/python -m pytest -n 2 -m "not serial and not gpu" || status=$$?; \
+	$(BIN)/python -m pytest -m "serial and not gpu" || status=$$?; \
+	exit $$status
+
+gpu: $(VENV)/.dev ## Run the tests that need a CUDA device
+	$(BIN)/python -m pytest -m gpu
+
+lint: $(VENV)/.dev ## Run the linter, the formatter's check and the type checker
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev ## Run the benchmarks, side by side with peers
+	$(BIN)/python benchmarks/bench.py
+
+clean: ## Remove the environment and everything that was built
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis outlast-checkpoints outlast-report*
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One stamp per extra: a second run installs nothing, unless pyproject.toml changed.
+$(VENV)/.made: scripts/make-venv
+	@scripts/make-venv $(VENV)
+	@touch $@
+
+$(VENV)/.%: pyproject.toml $(VENV)/.made
+	@echo "installing outlast[$*] into $(VENV)"
+	@$(PIP) install --editable '.[$*]'
+	@touch $@

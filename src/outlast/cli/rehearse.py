@@ -1,0 +1,103 @@
+"""`outlast rehearse`: proves, on this machine, that a command survives its platform's interruptions."""
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from outlast.errors import SettingsError
+from outlast.registry import PLATFORMS
+from outlast.rehearse.display import ConsoleDisplay
+from outlast.rehearse.report import as_object, print_report
+from outlast.rehearse.request import Request
+from outlast.rehearse.runner import rehearse as run_rehearsal
+from outlast.rehearse.verdict import EXIT_CODES
+
+_CTRL_C = 130
+_REPORT_WIDTH = 120  # where no terminal says how wide it is
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--platform", type=click.Choice(list(PLATFORMS)), default="cloud-run", show_default=True)
+@click.option("--interruptions", type=int, default=5, show_default=True, help="How many; 3 at least.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Draws kinds and moments.")
+@click.option("--retries", type=int, help="The platform's retries; enough for the interruptions unless given.")
+@click.option("--result", "results", multiple=True, metavar="PATH", help="A file or pattern to compare; repeatable.")
+@click.option("--tolerance", type=float, default=0.0, metavar="REL", help="Relative difference of numbers allowed.")
+@click.option("--in-place", is_flag=True, help="Run in this folder itself, not in copies of it.")
+@click.option("--real-store", is_flag=True, help="Let jobs use the stores that they name.")
+@click.option("--yes", is_flag=True, help="Do not ask before a large copy.")
+@click.option("--keep", is_flag=True, help="Keep the copies and the output of each attempt.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+def rehearse(
+    platform: str,
+    interruptions: int,
+    seed: int,
+    retries: int | None,
+    results: tuple[str, ...],
+    *,
+    tolerance: float,
+    in_place: bool,
+    real_store: bool,
+    yes: bool,
+    keep: bool,
+    as_json: bool,
+    command: tuple[str, ...],
+) -> None:
+    """Run CMD uninterrupted, then under the platform's real interruptions, and compare what comes out.
+
+    Everything runs in fresh copies of this folder, without what .gitignore or .outlastignore names.
+    Leaves with 0 when it survived, 1 when it did not, 2 when it could not be rehearsed.
+
+    Example: outlast rehearse --platform cloud-run -- python train.py
+    """
+    signal.signal(signal.SIGTERM, _stop)
+    console = Console(stderr=True)
+    try:
+        request = Request(
+            command=command,
+            folder=Path.cwd(),
+            platform=platform,
+            interruptions=interruptions,
+            seed=seed,
+            retries=retries,
+            results=results,
+            tolerance=tolerance,
+            in_place=in_place,
+            real_store=real_store,
+            keep=keep,
+        )
+        report = run_rehearsal(request, display=ConsoleDisplay(console), confirm=_asker(yes=yes))
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from error
+    except KeyboardInterrupt:
+        console.print("stopped; the copies are removed" if not keep else "stopped")
+        sys.exit(_CTRL_C)
+    except Exception:  # noqa: BLE001 - a fault of ours must not leave with 1, which says that CMD did not survive
+        console.print_exception()
+        sys.exit(EXIT_CODES["could-not-rehearse"])
+    if as_json:
+        click.echo(json.dumps(as_object(report), indent=2))
+    else:
+        out = Console()
+        print_report(report, out if out.is_terminal else Console(width=_REPORT_WIDTH))
+    sys.exit(report.exit_code)
+
+
+def _asker(*, yes: bool) -> Callable[[str], bool]:
+    def ask(question: str) -> bool:
+        if yes:
+            return True
+        return sys.stdin.isatty() and click.confirm(question, err=True)
+
+    return ask
+
+
+def _stop(number: int, _frame: object) -> None:
+    """Leaves through the clean-up, so that no process and no copy stays behind."""
+    sys.exit(128 + number)

@@ -1,0 +1,74 @@
+"""The uninterrupted run that everything else is measured against."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from outlast.rehearse.attempt import Attempt, read_events, tail
+from outlast.rehearse.profile import Profile, profile_of
+from outlast.rehearse.request import CannotRehearse
+from outlast.rehearse.results import Listing, Outcome, choose_results, last_line, list_files, set_aside
+from outlast.rehearse.sandbox import CopyPlan
+from outlast.rehearse.site import Site
+from outlast.rehearse.stage import Stage
+from outlast.rehearse.watch import WriteWatch
+
+_NAMED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """One uninterrupted run. `before` lists the folder's files as they were at its start, `paths` its results,
+    which lie below `folder`."""
+
+    stage: Stage
+    attempt: Attempt
+    profile: Profile
+    before: Listing
+    paths: list[str]
+    folder: Path
+
+    @property
+    def outcome(self) -> Outcome:
+        return outcome_of(self.stage, 0, folder=self.folder)
+
+
+def outcome_of(stage: Stage, last_attempt: int, *, folder: Path | None = None) -> Outcome:
+    """What a stage holds after its last attempt."""
+    return Outcome(folder or stage.folder, last_line(stage.stdout(last_attempt)), stage.store)
+
+
+def run_baseline(site: Site, number: int) -> Baseline:
+    """Runs the command to its end; raises CannotRehearse when it fails."""
+    stage = site.make_stage(f"baseline-{number}")
+    before = list_files(stage.folder)
+    with WriteWatch(stage.folder) as watch, WriteWatch(stage.logs) as outputs:
+        attempt = site.run(stage, 0, watch=watch)
+        writes = watch.writes_since(attempt.started_at)
+        printed = [one.at for one in outputs.writes_since(attempt.started_at) if one.path in _output_names(stage)]
+    if attempt.exit_code != 0:
+        raise _failed(stage, attempt, site.copies)
+    profile = profile_of(attempt, read_events(stage, 0), writes, printed[0] if printed else None)
+    paths = choose_results(stage.folder, before, site.request.results)
+    if site.copies is not None:
+        return Baseline(stage, attempt, profile, before, paths, stage.folder)
+    set_aside(stage.folder, before, stage.made, also=paths)
+    return Baseline(stage, attempt, profile, before, paths, stage.made)
+
+
+def _output_names(stage: Stage) -> set[str]:
+    return {stage.stdout(0).name, stage.stderr(0).name}
+
+
+def _failed(stage: Stage, attempt: Attempt, copies: CopyPlan | None) -> CannotRehearse:
+    output = (*tail(stage.stdout(0)), *tail(stage.stderr(0)))
+    reason = f"the uninterrupted run failed in the copy with exit code {attempt.exit_code}"
+    if output:
+        reason += f": {output[-1].strip()}"
+    ignored = copies.ignored if copies is not None else []
+    if ignored:
+        more = f" and {len(ignored) - _NAMED} more" if len(ignored) > _NAMED else ""
+        reason += (
+            f". The copy lacks what ignore files name: {', '.join(ignored[:_NAMED])}{more}; "
+            "bring back what it needs with a line such as !data/ in .outlastignore"
+        )
+    return CannotRehearse(reason, seconds=attempt.seconds, exit_code=attempt.exit_code, output=output)

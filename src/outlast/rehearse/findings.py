@@ -1,0 +1,88 @@
+"""What was found beside the verdict: notices that nobody heard, processes left behind, work begun again."""
+
+from collections.abc import Iterator, Sequence
+
+from outlast.clock import format_duration
+from outlast.rehearse.attempt import Attempt
+from outlast.rehearse.notice import NoticeView
+from outlast.rehearse.processes import short
+
+_FIX = "Use the exec form, `exec`, or `outlast run -- …`"
+_MOST = 0.9  # of the whole job's time: an attempt that takes it did not profit from those before
+_ENOUGH = 0.5
+
+
+def find_in_notices(attempts: Sequence[Attempt], *, grace_seconds: float) -> list[str]:
+    """One line for each thing that went wrong between a notice and the end."""
+    lines = [line for attempt in attempts if attempt.notice for line in _one_notice(attempt, grace_seconds)]
+    return list(dict.fromkeys(lines))
+
+
+def _one_notice(attempt: Attempt, grace_seconds: float) -> Iterator[str]:
+    view = attempt.notice
+    if view is None:
+        return
+    grace = format_duration(grace_seconds)
+    ran_out = attempt.ended_by == "SIGKILL after the grace"
+    if not view.first_hears and view.first_was_pid_1:
+        yield _never_reached(view)
+    elif ran_out and attempt.heard_notice_after_seconds is not None:
+        heard = format_duration(attempt.heard_notice_after_seconds)
+        yield f"attempt {attempt.number}: the notice was heard after {heard}, but it did not end within {grace}"
+    elif ran_out:
+        yield f"attempt {attempt.number}: `{short(view.first_command)}` catches SIGTERM but did not end within {grace}"
+    for left in view.left_behind:
+        doing = f", writing {', '.join(left.writes)}," if left.writes else ""
+        yield (
+            f"`{short(left.command)}` was still running{doing} when your first process left on the notice, "
+            "and was killed with it: pass SIGTERM on and wait for it, or use `outlast run -- …`"
+        )
+
+
+def _never_reached(view: NoticeView) -> str:
+    first = f"your first process (`{short(view.first_command)}`)"
+    start = f"your process never saw the signal: {first} does not handle SIGTERM and, as PID 1, ignores it"
+    if view.hearing_child is not None:
+        child = short(view.hearing_child)
+        return f"{start}; `{child}` (its child) would, but the signal never reaches it. {_FIX}"
+    return f"{start}, and works on until SIGKILL. Handle SIGTERM (an outlast.Job does), or use `outlast run -- …`"
+
+
+def find_in_restores(attempts: Sequence[Attempt]) -> list[str]:
+    """Whether what each attempt restored was what had been saved, leaf by leaf."""
+    said = [
+        f"attempt {attempt.number}: after the restore of step {attempt.resumed_from_step}, "
+        f"{', '.join(attempt.different_leaves[:6])} was not what had been saved"
+        for attempt in attempts
+        if attempt.different_leaves
+    ]
+    return list(dict.fromkeys(said))
+
+
+def restored_faithfully(attempts: Sequence[Attempt]) -> str:
+    """What can be said of the restores when results cannot be compared; "" if nothing was restored."""
+    checked = sum(attempt.checked_leaves for attempt in attempts)
+    wrong = sum(len(attempt.different_leaves) for attempt in attempts)
+    return f"{checked - wrong} of {checked} restored leaves equalled what had been saved" if checked else ""
+
+
+def find_in_progress(attempts: Sequence[Attempt], *, saves: bool, baseline_seconds: float) -> list[str]:
+    """Whether attempts went on from what those before had saved."""
+    if len(attempts) < 2:
+        return []
+    before, last = attempts[:-1], attempts[-1]
+    spent = sum(attempt.seconds for attempt in before)
+    committed = 0
+    for attempt in attempts:
+        if committed and attempt.resumed_from_step is None and attempt.ended_by != "exit":
+            return [f"attempt {attempt.number} began at step 0 although {committed} checkpoints were there"]
+        committed += attempt.commits
+    went_on = spent < _ENOUGH * baseline_seconds or last.seconds < _MOST * baseline_seconds
+    if committed or last.exit_code != 0 or (saves and went_on):
+        return []
+    lost = format_duration(spent)
+    if saves:
+        seen = "it saves, but the last attempt took as long as the whole job: it seems to begin again each time"
+    else:
+        seen = "it was not seen to save: each attempt began again, and an interruption costs all the work so far"
+    return [f"{seen} ({lost} here)"]

@@ -1,0 +1,82 @@
+"""Starts a command as PID 1 of a namespace of its own, and waits for it. Run as a program, by its path.
+
+`unshare` of util-linux does nearly this, but in some versions (2.38) turns a SIGKILL of the command into exit
+code 1. Needs no package: it runs with `python -I -S`.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+
+# From linux/sched.h, sys/mount.h and linux/prctl.h.
+_CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 0x4000, 1 << 18
+_PR_SET_PDEATHSIG = 1
+
+NOT_ALLOWED = 125  # the namespace could not be made
+_CANNOT_EXECUTE, _NOT_FOUND = 126, 127
+
+
+def main(status: int, command: list[str]) -> int:
+    """Runs the command; returns its exit code, 128+n for signal n.
+
+    Writes the command's process number to the descriptor `status`, whose other end sees the end of the file when
+    the command itself has begun.
+    """
+    os.set_inheritable(status, False)
+    libc = ctypes.CDLL(None, use_errno=True)
+    _check(libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+    try:
+        _enter_namespaces(libc)
+    except OSError as error:
+        sys.stderr.write(f"outlast: no PID namespace: {error}\n")
+        return NOT_ALLOWED
+    child = os.fork()
+    if child == 0:
+        _become(libc, command)
+    os.write(status, b"%d\n" % child)
+    os.close(status)
+    _, ended = os.waitpid(child, 0)
+    return 128 + os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)
+
+
+def _enter_namespaces(libc: ctypes.CDLL) -> None:
+    user, group = os.geteuid(), os.getegid()
+    if user == 0:
+        _check(libc.unshare(_CLONE_NEWPID | _CLONE_NEWNS))
+        return
+    # Others may in a user namespace of their own; in it they stay who they are.
+    _check(libc.unshare(_CLONE_NEWUSER | _CLONE_NEWPID | _CLONE_NEWNS))
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+
+
+def _become(libc: ctypes.CDLL, command: list[str]) -> None:
+    try:
+        _check(libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+        _check(libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
+        _check(libc.mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None))
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
+            signal.signal(number, signal.SIG_DFL)
+        os.execvp(command[0], command)  # noqa: S606 - a shell would become PID 1 in the program's place
+    except FileNotFoundError:
+        sys.stderr.write(f"{command[0]}: command not found\n")
+        sys.stderr.flush()
+        os._exit(_NOT_FOUND)
+    except OSError as error:
+        sys.stderr.write(f"{command[0]}: {error}\n")
+        sys.stderr.flush()
+        os._exit(_CANNOT_EXECUTE)
+
+
+def _check(result: int) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))

@@ -1,0 +1,70 @@
+"""What the uninterrupted runs show about a program: how long it takes, when it works, when it saves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from outlast.events import LoopStarted, Recorded, SaveCommitted
+from outlast.rehearse.attempt import Attempt, Sign, first_moment
+from outlast.rehearse.sandbox import PRIVATE_FOLDER
+from outlast.rehearse.watch import SaveFilter, Write, find_logs
+
+_LATE_SIGN = 0.5  # output that comes after half the life says nothing about the start: it was held in a buffer
+_GUESSED_START_UP = 0.3
+_SAVES_FROM, _SAVES_TO = 0.1, 0.95  # of the work: before it, settings are written; after it, results
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A program as its baseline showed it. Seconds; `sign` is what tells that an attempt has begun to work."""
+
+    seconds: float
+    start_up_seconds: float
+    sign: Sign
+    saves: bool
+    save_filter: SaveFilter
+
+    @property
+    def work_seconds(self) -> float:
+        return max(0.0, self.seconds - self.start_up_seconds)
+
+    @property
+    def wait_for_start(self) -> float:
+        """Start-up before an interruption, where no sign of work can be waited for."""
+        return self.start_up_seconds if self.sign == "start" else 0.0
+
+
+def profile_of(
+    attempt: Attempt, recorded: Sequence[Recorded], writes: Sequence[Write], output_at: float | None
+) -> Profile:
+    """Reads a baseline: its events, its writes in the copy, and when its first output came (monotonic)."""
+    sign, began = _begin_of_work(attempt, recorded, writes, output_at)
+    logs = find_logs(writes, life_seconds=attempt.seconds)
+    uses_store = any(write.path.startswith(f"{PRIVATE_FOLDER}/") for write in writes)
+    which = SaveFilter(store_only=uses_store, logs=logs)
+    if not any(which.accepts(write) for write in writes):
+        which = SaveFilter(
+            store_only=uses_store, from_start=False
+        )  # a program that keeps its only file open, say a database
+    ends = attempt.started_at + attempt.seconds
+    first, last = began + _SAVES_FROM * (ends - began), began + _SAVES_TO * (ends - began)
+    committed = any(isinstance(one.event, SaveCommitted) for one in recorded)
+    return Profile(
+        seconds=attempt.seconds,
+        start_up_seconds=began - attempt.started_at,
+        sign=sign,
+        saves=committed or any(first < write.at < last for write in writes if which.accepts(write)),
+        save_filter=which,
+    )
+
+
+def _begin_of_work(
+    attempt: Attempt, recorded: Sequence[Recorded], writes: Sequence[Write], output_at: float | None
+) -> tuple[Sign, float]:
+    loop = first_moment(recorded, LoopStarted)
+    if loop is not None:
+        return "loop", loop
+    moments = [write.at for write in writes[:1]] + ([output_at] if output_at is not None else [])
+    latest = attempt.started_at + _LATE_SIGN * attempt.seconds
+    if moments and min(moments) < latest:
+        return "activity", min(moments)
+    return "start", attempt.started_at + _GUESSED_START_UP * attempt.seconds

@@ -1,0 +1,154 @@
+"""The proof: one object for machines, tables for people."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from outlast.clock import format_duration
+from outlast.rehearse.attempt import Attempt
+from outlast.rehearse.results import Result
+from outlast.rehearse.verdict import EXIT_CODES, Verdict
+
+_STYLES: dict[Verdict, str] = {
+    "survived": "bold green",
+    "not-survived": "bold red",
+    "could-not-rehearse": "bold yellow",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a rehearsal showed. Seconds; None for what was not measured. `output` is the end of a failed run's."""
+
+    verdict: Verdict
+    platform: str
+    seed: int
+    command: tuple[str, ...]
+    reasons: tuple[str, ...]
+    not_exercised: tuple[str, ...] = ()
+    retries: int | None = None
+    baseline_seconds: float | None = None
+    baseline_exit_code: int | None = None
+    attempts: tuple[Attempt, ...] = ()
+    results: tuple[Result, ...] = ()
+    output: tuple[str, ...] = ()
+    kept: Path | None = None
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self.verdict]
+
+    @property
+    def total_seconds(self) -> float | None:
+        return sum(attempt.seconds for attempt in self.attempts) if self.attempts else None
+
+    @property
+    def lost_seconds(self) -> float | None:
+        """What the interruptions cost: the time of all attempts beyond that of one uninterrupted run."""
+        if self.total_seconds is None or self.baseline_seconds is None:
+            return None
+        return max(0.0, self.total_seconds - self.baseline_seconds)
+
+    @property
+    def goodput(self) -> float | None:
+        """The part of all attempts' time that one uninterrupted run would have taken, 1 at most."""
+        if not self.total_seconds or self.baseline_seconds is None:
+            return None
+        return min(1.0, self.baseline_seconds / self.total_seconds)
+
+
+def as_object(report: Report) -> dict[str, Any]:
+    """The report as JSON values, with the keys that `rehearse --json` promises."""
+    return {
+        "verdict": report.verdict,
+        "platform": report.platform,
+        "seed": report.seed,
+        "command": list(report.command),
+        "retries": report.retries,
+        "baseline": {"seconds": _rounded(report.baseline_seconds), "exit_code": report.baseline_exit_code},
+        "attempts": [_attempt(attempt) for attempt in report.attempts],
+        "interruptions": [
+            {"kind": attempt.kind, "at_seconds": _rounded(attempt.interrupted_at_seconds), "attempt": attempt.number}
+            for attempt in report.attempts
+            if attempt.kind is not None
+        ],
+        "results": [{"path": one.path, "same": one.same, "detail": one.detail} for one in report.results],
+        "lost_seconds": _rounded(report.lost_seconds),
+        "goodput": _rounded(report.goodput),
+        "reasons": list(report.reasons),
+        "not_exercised": list(report.not_exercised),
+        "kept": str(report.kept) if report.kept else None,
+    }
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "number": attempt.number,
+        "seconds": _rounded(attempt.seconds),
+        "ended_by": attempt.ended_by,
+        "exit_code": attempt.exit_code,
+        "heard_notice_after_seconds": _rounded(attempt.heard_notice_after_seconds),
+        "stopped_after_seconds": _rounded(attempt.stopped_after_seconds),
+        "resumed_from_step": attempt.resumed_from_step,
+    }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 4)
+
+
+def print_report(report: Report, console: Console) -> None:
+    """The report for people."""
+    parts: list[Any] = []
+    if report.attempts:
+        parts += [f"attempts on {report.platform}, seed {report.seed}", _attempts_table(report), ""]
+    if report.results:
+        parts += ["results, against the uninterrupted run", _results_table(report), ""]
+    if report.output:
+        parts += [Text("The end of its output:", style="bold"), *(Text(f"  {line}") for line in report.output), ""]
+    if report.lost_seconds is not None and report.goodput is not None:
+        parts.append(f"lost time {format_duration(report.lost_seconds)}, goodput {report.goodput:.0%}")
+    parts.append(Text.assemble("verdict: ", (report.verdict, _STYLES[report.verdict])))
+    parts += [Text(f"  - {reason}") for reason in report.reasons]
+    if report.not_exercised:
+        parts.append(Text("not exercised:", style="dim"))
+        parts += [Text(f"  - {said}", style="dim") for said in report.not_exercised]
+    if report.kept:
+        parts.append(Text(f"kept: {report.kept}"))
+    console.print(Group(*parts), soft_wrap=False)
+
+
+def _attempts_table(report: Report) -> Table:
+    table = Table()
+    for heading in ("attempt", "ran", "ended by", "exit code", "heard after", "stopped after", "resumed from"):
+        table.add_column(heading, justify="left" if heading == "ended by" else "right")
+    for attempt in report.attempts:
+        table.add_row(
+            str(attempt.number),
+            format_duration(attempt.seconds),
+            attempt.ended_by,
+            str(attempt.exit_code),
+            _shown(attempt.heard_notice_after_seconds),
+            _shown(attempt.stopped_after_seconds),
+            "-" if attempt.resumed_from_step is None else f"step {attempt.resumed_from_step}",
+        )
+    return table
+
+
+def _shown(seconds: float | None) -> str:
+    return "-" if seconds is None else format_duration(seconds)
+
+
+def _results_table(report: Report) -> Table:
+    table = Table()
+    table.add_column("result", overflow="fold")
+    table.add_column("is")
+    table.add_column("detail", overflow="fold")
+    for result in report.results:
+        table.add_row(escape(result.path), "same" if result.same else "different", escape(result.detail))
+    return table

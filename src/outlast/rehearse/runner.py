@@ -1,0 +1,263 @@
+"""A rehearsal from first to last: two uninterrupted runs, the interrupted one, then the verdict."""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from outlast.clock import format_duration
+from outlast.registry import platform_named
+from outlast.rehearse.attempt import Attempt, tail
+from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
+from outlast.rehearse.container import can_isolate
+from outlast.rehearse.display import Display, SilentDisplay
+from outlast.rehearse.interrupted import run_interrupted
+from outlast.rehearse.report import Report
+from outlast.rehearse.request import CannotRehearse, Limits, Request, retry_budget
+from outlast.rehearse.results import STDOUT, Outcome, Result, compare_outcomes, set_aside
+from outlast.rehearse.sandbox import PRIVATE_FOLDER, CopyPlan, plan_copy
+from outlast.rehearse.scenario import ROUNDS, draw_scenario
+from outlast.rehearse.site import Site
+from outlast.rehearse.stage import Stage
+from outlast.rehearse.verdict import Evidence, judge, what_was_not_exercised
+
+Confirm = Callable[[str], bool]
+_PLATFORM_LIMITS = Limits()
+# A second uninterrupted run that works for less than this share of the first, and by this much, was no fresh start.
+_FRESH_SHARE, _FRESH_SECONDS = 0.3, 0.2
+
+
+def rehearse(
+    request: Request,
+    *,
+    limits: Limits = _PLATFORM_LIMITS,
+    display: Display | None = None,
+    confirm: Confirm = lambda _question: False,
+) -> Report:
+    """Rehearses a command and reports what that proves.
+
+    `confirm` is asked before a copy larger than the limit. Raises SettingsError for settings that cannot work;
+    whatever else goes wrong is a report with the verdict "could-not-rehearse".
+    """
+    facts = platform_named(request.platform).facts
+    retries = retry_budget(facts, interruptions=request.raised_interruptions, asked=request.retries)
+    shown = display or SilentDisplay()
+    work = Path(tempfile.mkdtemp(prefix="outlast-rehearsal-")).resolve()
+    kept = work if request.keep else None
+    _announce(request, retries, shown)
+    try:
+        site = _make_site(request, limits, work, confirm)
+        return _Rehearsal(site, retries, shown, kept).run()
+    except CannotRehearse as error:
+        return _without_proof(request, error, retries, kept)
+    except OSError as error:  # the disk is full, no watches are left, …
+        return _without_proof(request, CannotRehearse(f"the rehearsal itself failed: {error}"), retries, kept)
+    finally:
+        _clean_up(request, work, shown)
+
+
+def _without_proof(request: Request, error: CannotRehearse, retries: int, kept: Path | None) -> Report:
+    return Report(
+        verdict="could-not-rehearse",
+        platform=request.platform,
+        seed=request.seed,
+        command=request.command,
+        reasons=(str(error),),
+        retries=retries,
+        baseline_seconds=error.seconds,
+        baseline_exit_code=error.exit_code,
+        output=error.output,
+        kept=kept,
+    )
+
+
+def _announce(request: Request, retries: int, display: Display) -> None:
+    count = request.raised_interruptions
+    if count != request.interruptions:
+        display.say(f"--interruptions {request.interruptions} raised to {count}: there are three kinds, each is needed")
+    display.say(f"rehearsing on {request.platform}: {count} interruptions, {retries} retries, seed {request.seed}")
+    inside = [word for word in request.command[1:] if Path(word).is_relative_to(request.folder)]
+    if inside and not request.in_place:
+        display.say(f"note: {inside[0]} names your own folder, not the copy; what is written beside it is not seen")
+
+
+def _make_site(request: Request, limits: Limits, work: Path, confirm: Confirm) -> Site:
+    if not sys.platform.startswith("linux"):
+        raise CannotRehearse("a rehearsal needs Linux: elsewhere processes cannot be killed as a container's are")
+    return Site(
+        request=request,
+        limits=limits,
+        platform=platform_named(request.platform),
+        work=work,
+        copies=None if request.in_place else _plan_copies(request, limits, confirm),
+        isolated=can_isolate(),
+    )
+
+
+def _plan_copies(request: Request, limits: Limits, confirm: Confirm) -> CopyPlan:
+    try:
+        plan = plan_copy(request.folder)
+    except OSError as error:
+        raise CannotRehearse(f"the folder cannot be read: {error}") from error
+    if plan.bytes > limits.copy_bytes:
+        size = f"{plan.bytes / (1 << 30):.2f} GiB"
+        if not confirm(f"Copy {size} from {plan.source} for each of three runs?"):
+            raise CannotRehearse(
+                f"a copy of {plan.source} takes {size}, more than {limits.copy_bytes / (1 << 30):.2f} GiB: "
+                "say --yes, leave data out with .outlastignore, or rehearse with --in-place"
+            )
+    return plan
+
+
+def _clean_up(request: Request, work: Path, display: Display) -> None:
+    if request.keep:
+        return
+    for folder in (work, *((request.folder / PRIVATE_FOLDER,) if request.in_place else ())):
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            display.say(f"{folder} could not be removed: {error}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rehearsal:
+    """One rehearsal on its site."""
+
+    site: Site
+    retries: int
+    display: Display
+    kept: Path | None
+
+    def run(self) -> Report:
+        """Raises CannotRehearse when there is nothing to judge."""
+        first, second = (self._baseline(number) for number in (1, 2))
+        _check_fresh(first, second)
+        between = self._compare(first, second.outcome, with_stdout=True)
+        if not between:
+            raise CannotRehearse("there is nothing to compare: it made no file and wrote nothing to standard output")
+        noisy = len(between) > 1 and any(one.path == STDOUT and not one.same for one in between)
+        if noisy:
+            between = [one for one in between if one.path != STDOUT]
+        for round_number in range(ROUNDS):
+            stage, evidence = self._round(round_number, (first, second), between, with_stdout=not noisy)
+            if not evidence.finished or evidence.left_early or evidence.all_landed or round_number + 1 == ROUNDS:
+                break
+            if self.site.copies is None:
+                set_aside(stage.folder, first.before, stage.made)
+            landed, planned = len(evidence.landed), len(evidence.scenario)
+            self.display.say(
+                f"the job finished after {landed} of {planned} interruptions: too late; once more, earlier"
+            )
+        return self._report(first, stage, evidence, noisy=noisy)
+
+    def _baseline(self, number: int) -> Baseline:
+        with self.display.working(f"uninterrupted run {number} of 2"):
+            baseline = run_baseline(self.site, number)
+        self.display.say(f"uninterrupted run {number} took {format_duration(baseline.attempt.seconds)}")
+        return baseline
+
+    def _compare(self, expected: Baseline, actual: Outcome, *, with_stdout: bool) -> list[Result]:
+        tolerance = self.site.request.tolerance
+        return compare_outcomes(expected.paths, expected.outcome, actual, tolerance=tolerance, with_stdout=with_stdout)
+
+    def _round(
+        self,
+        round_number: int,
+        baselines: tuple[Baseline, Baseline],
+        between: Sequence[Result],
+        *,
+        with_stdout: bool,
+    ) -> tuple[Stage, Evidence]:
+        request, profile = self.site.request, min((one.profile for one in baselines), key=lambda one: one.seconds)
+        count, saves = request.raised_interruptions, profile.saves
+        scenario = draw_scenario(count, seed=request.seed, saves=saves, round_number=round_number)
+        stage = self.site.make_stage(f"rehearsal-{round_number + 1}")
+        attempts = run_interrupted(
+            self.site,
+            stage,
+            scenario,
+            profile,
+            retries=self.retries,
+            round_number=round_number,
+            display=self.display,
+        )
+        results, nearest = self._compare_with_both(baselines, stage, attempts[-1], with_stdout=with_stdout)
+        evidence = Evidence(
+            facts=self.site.platform.facts,
+            grace_seconds=self.site.grace_seconds,
+            retries=self.retries,
+            tolerance=request.tolerance,
+            saves=profile.saves,
+            baseline_seconds=profile.seconds,
+            scenario=scenario,
+            attempts=tuple(attempts),
+            results=tuple(results),
+            between_baselines=tuple(between),
+            nearest=tuple(nearest),
+            last_words=_last_words(stage, attempts[-1]),
+        )
+        return stage, evidence
+
+    def _compare_with_both(
+        self, baselines: tuple[Baseline, Baseline], stage: Stage, last: Attempt, *, with_stdout: bool
+    ) -> tuple[list[Result], list[Result]]:
+        """The results against the first uninterrupted run, and each against the one to which it is nearer."""
+        first, second = baselines
+        outcome = outcome_of(stage, last.number)
+        results = self._compare(first, outcome, with_stdout=with_stdout)
+        others = self._compare(replace(second, paths=first.paths), outcome, with_stdout=with_stdout)
+        known = {other.path: other for other in others}
+        nearer = [min(one, known.get(one.path, one), key=lambda result: result.distance.relative) for one in results]
+        return results, nearer
+
+    def _report(self, first: Baseline, stage: Stage, evidence: Evidence, *, noisy: bool) -> Report:
+        request = self.site.request
+        verdict, reasons = judge(evidence)
+        not_exercised = what_was_not_exercised(
+            isolated=self.site.isolated,
+            real_store=request.real_store,
+            saves=evidence.saves,
+            in_place=request.in_place,
+        )
+        if noisy:
+            not_exercised.append("standard output's last line, in which the uninterrupted runs differ")
+        last = evidence.last
+        output = () if evidence.finished else (*tail(stage.stdout(last.number)), *tail(stage.stderr(last.number)))
+        return Report(
+            verdict=verdict,
+            platform=request.platform,
+            seed=request.seed,
+            command=request.command,
+            reasons=tuple(reasons),
+            not_exercised=tuple(not_exercised),
+            retries=self.retries,
+            baseline_seconds=evidence.baseline_seconds,
+            baseline_exit_code=first.attempt.exit_code,
+            attempts=evidence.attempts,
+            results=evidence.results,
+            output=output,
+            kept=self.kept,
+        )
+
+
+def _check_fresh(first: Baseline, second: Baseline) -> None:
+    """Refuses to judge a program that did less in the second run: what it saved is not below the folder."""
+    before, after = first.profile.work_seconds, second.profile.work_seconds
+    if after < _FRESH_SHARE * before and before - after > _FRESH_SECONDS:
+        raise CannotRehearse(
+            f"the first uninterrupted run worked for {format_duration(before)}, the second for "
+            f"{format_duration(after)}: it seems to find what the first one left outside the copy. Keep its files "
+            "below the folder; if the first run was only slow, rehearse again",
+            seconds=first.attempt.seconds,
+            exit_code=0,
+        )
+
+
+def _last_words(stage: Stage, last: Attempt) -> str:
+    """The last line of error output of an attempt that failed by itself."""
+    lines = [line for line in tail(stage.stderr(last.number)) if line.strip()] if last.kind is None else []
+    return lines[-1].strip() if lines else ""

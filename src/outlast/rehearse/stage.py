@@ -1,0 +1,85 @@
+"""Where runs take place: the folder, the store below it, and what the platform's environment says."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from outlast import settings
+from outlast.ports import Identity, Platform
+from outlast.registry import PLATFORMS, platform_named
+from outlast.rehearse.sandbox import PRIVATE_FOLDER
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One folder in which a run takes place from its first attempt to its last.
+
+    `private` is ours, beside the folder: temporary files, outputs and events of the attempts. `store_name` None
+    leaves the program's stores where they really are.
+    """
+
+    name: str
+    folder: Path
+    private: Path
+    platform: Platform
+    execution: str
+    store_name: str | None
+
+    @property
+    def store(self) -> Path | None:
+        """The folder below which every Job keeps its store; made by the first one."""
+        return self.folder / PRIVATE_FOLDER / self.store_name if self.store_name else None
+
+    def temporary(self, attempt: int) -> Path:
+        """A container's own files go with it, so each attempt has a folder for temporary files of its own."""
+        return self.private / f"tmp-{attempt}"
+
+    @property
+    def made(self) -> Path:
+        """Where the files that a run made are set aside when runs share the user's folder."""
+        return self.private / "made"
+
+    @property
+    def logs(self) -> Path:
+        return self.private / "logs"
+
+    def stdout(self, attempt: int) -> Path:
+        return self.logs / f"attempt-{attempt}.out"
+
+    def stderr(self, attempt: int) -> Path:
+        return self.logs / f"attempt-{attempt}.err"
+
+    def events(self, attempt: int) -> Path:
+        return self.logs / f"attempt-{attempt}.events"
+
+    def prepare(self) -> None:
+        """Makes the private folders."""
+        self.logs.mkdir(parents=True)
+
+    def environment(self, inherited: Mapping[str, str], attempt: int) -> dict[str, str]:
+        """What an attempt finds: the user's environment, with the platform's in place of the one here."""
+        ours = {name for known in PLATFORMS for name in _variables_of(platform_named(known))}
+        ours |= {settings.SUPERVISED_EXECUTION, settings.REHEARSAL_STORE}
+        identity = Identity(job="rehearsal", execution=self.execution, task=0, tasks=1, attempt=attempt)
+        environment = {name: value for name, value in inherited.items() if name not in ours}
+        environment |= self.platform.environment(identity)
+        environment |= {
+            "OUTLAST_PLATFORM": self.platform.facts.name,
+            "PWD": str(self.folder),
+            "TMPDIR": str(self.temporary(attempt)),
+            settings.EVENTS_FILE: str(self.events(attempt)),
+        }
+        if self.store is not None:
+            environment[settings.REHEARSAL_STORE] = str(self.store)
+        return environment
+
+
+def _variables_of(platform: Platform) -> set[str]:
+    identity = Identity(job="job", execution="execution", task=0, tasks=1, attempt=0)
+    return set(platform.environment(identity))
+
+
+def inherited_environment() -> Mapping[str, str]:
+    """The environment that outlast itself was started in."""
+    return os.environ

@@ -1,0 +1,192 @@
+"""From what happened to what it proves: the verdict, its reasons, and what was not exercised."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from outlast.clock import format_duration
+from outlast.ports import PlatformFacts
+from outlast.rehearse.attempt import Attempt
+from outlast.rehearse.findings import find_in_notices, find_in_progress, find_in_restores, restored_faithfully
+from outlast.rehearse.results import STDOUT, Result
+from outlast.rehearse.scenario import Interruption, kinds_needed
+
+Verdict = Literal["survived", "not-survived", "could-not-rehearse"]
+EXIT_CODES: dict[Verdict, int] = {"survived": 0, "not-survived": 1, "could-not-rehearse": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything that a verdict rests on. Seconds.
+
+    `between_baselines` compares the two uninterrupted runs; `nearest` the rehearsal with the nearer of the two.
+    """
+
+    facts: PlatformFacts
+    grace_seconds: float
+    retries: int
+    tolerance: float
+    saves: bool
+    baseline_seconds: float
+    scenario: tuple[Interruption, ...]
+    attempts: tuple[Attempt, ...]
+    results: tuple[Result, ...]
+    between_baselines: tuple[Result, ...]
+    nearest: tuple[Result, ...]
+    last_words: str = ""
+
+    @property
+    def last(self) -> Attempt:
+        return self.attempts[-1]
+
+    @property
+    def landed(self) -> list[Attempt]:
+        return [attempt for attempt in self.attempts if attempt.kind is not None]
+
+    @property
+    def finished(self) -> bool:
+        """Whether the platform records success."""
+        return self.last.exit_code == 0
+
+    @property
+    def different(self) -> list[Result]:
+        return [result for result in self.results if not result.same]
+
+    @property
+    def unstable(self) -> list[Result]:
+        """Results in which the uninterrupted runs themselves differ."""
+        return [result for result in self.between_baselines if not result.same]
+
+    @property
+    def missing_kinds(self) -> list[str]:
+        had = {attempt.kind for attempt in self.landed}
+        return [kind for kind in kinds_needed(saves=self.saves) if kind not in had]
+
+    @property
+    def left_early(self) -> bool:
+        """Whether it left with 0 on a notice although a result is not there or not right."""
+        if not self.finished or self.last.notice is None:
+            return False
+        return any(not one.same for one in self.nearest) if not self.unstable else self._something_is_missing
+
+    @property
+    def _something_is_missing(self) -> bool:
+        return any(math.isinf(one.distance.relative) for one in self.nearest if not self._differs_anyway(one.path))
+
+    def _differs_anyway(self, path: str) -> bool:
+        return any(one.path == path for one in self.unstable)
+
+    @property
+    def all_landed(self) -> bool:
+        """Whether enough has landed: everything planned, or each kind, with the end within a notice's grace."""
+        if len(self.landed) == len(self.scenario):
+            return True
+        return not self.missing_kinds and self.last.kind == "SIGTERM"
+
+
+def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
+    """The verdict and its reasons; what decides comes first, then what else was found."""
+    verdict, reasons = _decide(evidence)
+    found = [*find_in_notices(evidence.attempts, grace_seconds=evidence.grace_seconds)]
+    found += find_in_restores(evidence.attempts)
+    found += find_in_progress(evidence.attempts, saves=evidence.saves, baseline_seconds=evidence.baseline_seconds)
+    return verdict, [*reasons, *found]
+
+
+def _decide(evidence: Evidence) -> tuple[Verdict, list[str]]:
+    if not evidence.finished:
+        return "not-survived", [_hung(evidence) if evidence.last.ended_by == "hung" else _budget(evidence)]
+    if evidence.left_early:
+        code = evidence.facts.interrupted_exit_code
+        said = "it left with 0, so the platform records success: unfinished work is lost; leave with"
+        return "not-survived", [f"{said} {code}", *_name_different(evidence)]
+    if evidence.unstable:
+        return "could-not-rehearse", [*_not_deterministic(evidence)]
+    if evidence.different:
+        return "not-survived", [*_name_different(evidence)]
+    if evidence.missing_kinds:
+        return "could-not-rehearse", [_too_short(evidence)]
+    return "survived", [*_own_failures(evidence)]
+
+
+def _hung(evidence: Evidence) -> str:
+    last = evidence.last
+    ran = format_duration(last.seconds)
+    usual = format_duration(evidence.baseline_seconds)
+    return f"attempt {last.number} hung: it ran for {ran} without an end, and the whole job takes {usual}"
+
+
+def _budget(evidence: Evidence) -> str:
+    landed = len(evidence.landed)
+    own = len(evidence.attempts) - landed
+    used = f"{landed} interruption{'s' * (landed != 1)}"
+    if own:
+        used += f" and {own} failure{'s' * (own != 1)} of its own"
+    last = evidence.last
+    text = (
+        f"the retries are used up: {used} ended all {len(evidence.attempts)} attempts "
+        f"(1 + {evidence.retries} retries), and the work is not finished"
+    )
+    if last.kind is None:
+        text += f"; attempt {last.number} left with exit code {last.exit_code}"
+        text += f": {evidence.last_words}" if evidence.last_words else ""
+    return text
+
+
+def _name_different(evidence: Evidence) -> Iterator[str]:
+    for result in evidence.different:
+        yield f"{result.path} is not what the uninterrupted run made: {result.detail}"
+    if any(result.path != STDOUT for result in evidence.different):
+        yield "if such a file is no result (a log, say), name those that are with --result PATH"
+
+
+def _not_deterministic(evidence: Evidence) -> Iterator[str]:
+    names = ", ".join(result.path for result in evidence.unstable)
+    how = f"by more than --tolerance {evidence.tolerance:g}" if evidence.tolerance else "(no --tolerance was given)"
+    yield f"not deterministic: two uninterrupted runs differ {how} in {names}; {evidence.unstable[0].detail}"
+    yield f"what can be shown: it survived {len(evidence.landed)} interruptions to the end"
+    faithful = restored_faithfully(evidence.attempts)
+    if faithful:
+        yield f"what can be shown: {faithful}"
+    spread = {result.path: result.distance for result in evidence.between_baselines}
+    for result in evidence.nearest:
+        own = spread.get(result.path)
+        if own is None or result.same:
+            continue
+        inside = not math.isinf(own.relative) and result.distance.relative <= own.relative
+        yield (
+            f"{result.path} lies {'within' if inside else 'outside'} the uninterrupted runs' own spread"
+            + ("" if not math.isinf(own.relative) else ", which differ in more than numbers")
+        )
+
+
+def _too_short(evidence: Evidence) -> str:
+    kinds = ", ".join(evidence.missing_kinds)
+    seconds = format_duration(evidence.baseline_seconds)
+    return f"too short to interrupt: it takes {seconds}, and finished before these had landed: {kinds}"
+
+
+def _own_failures(evidence: Evidence) -> Iterator[str]:
+    for attempt in evidence.attempts:
+        if attempt.ended_by == "exit":
+            yield f"attempt {attempt.number} failed by itself with exit code {attempt.exit_code}; a retry mended it"
+
+
+def what_was_not_exercised(*, isolated: bool, real_store: bool, saves: bool, in_place: bool) -> list[str]:
+    """What a rehearsal on one machine says nothing about."""
+    said = [] if real_store else ["the real bucket or disk: everything was kept in a local folder"]
+    said += [
+        "the GPU and its driver, as the platform gives them",
+        "several tasks or ranks: one task ran",
+        "the network, as it breaks when a machine goes",
+        "live migrations (SIGTSTP, then SIGCONT)",
+        "the platform's limits of time and memory",
+    ]
+    if not isolated:
+        said.append("PID namespace (your process was not PID 1)")
+    if not saves:
+        said.append("an interruption in the middle of a save: the program was not seen to save")
+    if in_place:
+        said.append("a fresh copy: all runs shared your folder; what they made was set aside between them")
+    return said

@@ -1,0 +1,71 @@
+"""One attempt without a loop around it: what the tests of the store's promises start, save with, and look at."""
+
+import random
+from contextlib import ExitStack
+from pathlib import Path
+
+from outlast.checkpoint.attempt import Attempt, StartRequest
+from outlast.checkpoint.crashes import CrashPolicy
+from outlast.checkpoint.read import OpenCheckpoint
+from outlast.checkpoint.retain import Keep
+from outlast.checkpoint.runs import RunRequest, find_or_start_run, mark_store
+from outlast.settings import look_around
+from outlast.state.parts import Progress, UserState
+from outlast.stores.directory import DirectoryStore
+from outlast.stores.disk import LocalDisk
+
+AROUND = look_around({}, platform="local")
+RUN = RunRequest("job", tasks=1, execution=None)
+BLOB_BYTES = 9000
+
+
+def blob_of(step: int, size: int = BLOB_BYTES) -> bytes:
+    """The right content of a step's checkpoint."""
+    return random.Random(step).randbytes(size)
+
+
+class QuickDisk(LocalDisk):
+    """A local disk that waits for no medium: for states that no power cut will follow."""
+
+    def sync(self, handle: int) -> None:
+        pass
+
+    def sync_folder(self, path: str) -> None:
+        pass
+
+
+class Life:
+    """One attempt on a disk, from the start; `resumed_from` is 0 for a first one."""
+
+    def __init__(
+        self, root: Path, disk: LocalDisk | None = None, *, keep: Keep | None = None, blob_bytes: int = BLOB_BYTES
+    ) -> None:
+        store = DirectoryStore(str(root), disk=disk or QuickDisk())
+        mark_store(store)
+        self.store, self.place = store, find_or_start_run(store, RUN, AROUND.clock).task(0)
+        self.state = UserState({"blob": bytearray(blob_bytes)})
+        request = StartRequest(self.place, None, CrashPolicy(), keep or Keep(last=2), execution=None)
+        self.attempt = Attempt.claim(store, request, AROUND)
+        self.resumed_from = self._restore()
+
+    def _restore(self) -> int:
+        restores = []
+
+        def accept(checkpoint: OpenCheckpoint) -> None:
+            restores.append(self.state.accept(checkpoint))
+
+        with ExitStack() as stack:
+            if self.attempt.open_newest_good(stack, accept, lambda: None) is None:
+                return 0
+            return int(restores[-1]().progress.completed)
+
+    @property
+    def blob(self) -> bytearray:
+        blob = self.state.parts["blob"]
+        assert isinstance(blob, bytearray)
+        return blob
+
+    def save(self, step: int) -> None:
+        """Saves the right content of a step."""
+        self.blob[:] = blob_of(step, len(self.blob))
+        self.last = self.attempt.commit(self.state.snapshot(Progress(completed=step)), step)

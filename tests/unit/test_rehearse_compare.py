@@ -1,0 +1,171 @@
+"""Results are compared by their bytes, or number by number within a tolerance, and the difference is named."""
+
+import json
+import math
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save as save_safetensors
+
+from outlast.rehearse.checkpoints import pair_tasks
+from outlast.rehearse.compare import compare_bytes, compare_files
+from outlast.rehearse.request import CannotRehearse
+from outlast.rehearse.results import Outcome, choose_results, compare_outcomes, last_line, list_files, set_aside
+
+
+def npy(array: np.ndarray, path: Path) -> bytes:
+    np.save(path / "a.npy", array)
+    return (path / "a.npy").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other", "relative"),
+    [
+        ("a.txt", b"loss 1.00 at step 5\n", b"loss 1.01 at step 5\n", 0.01 / 1.01),
+        ("a.txt", b"loss 1e-3\n", b"loss -1e-3\n", 2.0),
+        ("a.txt", b"nan\n", b"1.0\n", math.inf),
+        ("a.txt", b"loss 1.0\n", b"gain 1.0\n", math.inf),
+        ("a.txt", b"run1 ok\n", b"run2 ok\n", math.inf),
+        ("a.txt", b"1\n2\n", b"1\n", math.inf),
+        ("a.csv", b"x,y\n1,2.0\n", b"x,y\n1,2.1\n", 0.1 / 2.1),
+        ("a.csv", b"x,y\n1,2.0\n", b"x,z\n1,2.0\n", math.inf),
+        ("a.json", b'{"a": [1, 2.0]}', b'{"a": [1, 2.1]}', 0.1 / 2.1),
+        ("a.json", b'{"a": 1}', b'{"b": 1}', math.inf),
+        ("a.json", b'{"a": "1"}', b'{"a": 1}', math.inf),
+        ("a.json", b'{"a": true}', b'{"a": 1}', math.inf),
+        ("a.json", b'{"a": [1]}', b'{"a": [1, 2]}', math.inf),
+        ("a.jsonl", b'{"a": 1}\n{"a": 2}\n', b'{"a": 1}\n{"a": 3}\n', 1 / 3),
+        ("a.bin", b"\0\1\2", b"\0\1\3", math.inf),
+    ],
+)
+def test_the_distance_is_the_largest_relative_difference(name: str, one: bytes, other: bytes, relative: float) -> None:
+    distance = compare_bytes(name, one, other)
+    assert distance.relative == pytest.approx(relative)
+    assert distance.detail
+    assert not distance.within(0.0)
+    assert distance.within(0.5) == (relative <= 0.5)
+
+
+def test_without_a_tolerance_another_notation_is_a_difference() -> None:
+    distance = compare_bytes("a.json", b'{"a": 1.0}', b'{"a": 1.00}')
+    assert not distance.within(0.0)
+    assert distance.within(1e-9)
+    assert "how it is written" in distance.detail
+
+
+def test_integers_that_a_float_cannot_tell_apart_are_different() -> None:
+    distance = compare_bytes("a.txt", b"812481864737323272\n", b"812481864737323273\n")
+    assert not distance.within(0.0)
+
+
+def test_huge_integers_do_not_overflow() -> None:
+    assert compare_bytes("a.json", b"1" + b"0" * 400, b"2" + b"0" * 400).relative == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("dtype", ["<f2", "<f4", "<f8", ">f4", "<i4", "<u8", "<c8"])
+def test_arrays_are_compared_number_by_number(tmp_path: Path, dtype: str) -> None:
+    one = np.arange(1, 10001 if dtype[1:] != "f2" else 2000).astype(dtype)
+    other = one.copy()
+    other[1000] *= 2
+    distance = compare_bytes("a.npy", npy(one, tmp_path), npy(other, tmp_path))
+    assert distance.relative == pytest.approx(0.5)
+    assert f"[{2000 if 'c' in dtype else 1000}]" in distance.detail
+
+
+def test_arrays_of_another_shape_or_dtype_are_different(tmp_path: Path) -> None:
+    one = npy(np.zeros(4), tmp_path)
+    for other in (np.zeros((2, 2)), np.zeros(4, np.int64), np.zeros(5)):
+        assert compare_bytes("a.npy", one, npy(other, tmp_path)).relative == math.inf
+
+
+def test_nan_equals_nan_in_an_array(tmp_path: Path) -> None:
+    one, other = np.array([math.nan, 1.0]), np.array([math.nan, 1.5])
+    assert compare_bytes("a.npy", npy(one, tmp_path), npy(other, tmp_path)).within(0.4)
+
+
+def test_archives_are_equal_when_their_members_are(tmp_path: Path) -> None:
+    for name, year in (("a.npz", 2001), ("b.npz", 2002)):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            archive.writestr(zipfile.ZipInfo("w.npy", (year, 1, 1, 0, 0, 0)), npy(np.ones(3), tmp_path))
+    assert compare_files("a.npz", tmp_path / "a.npz", tmp_path / "b.npz").within(0.0)
+    np.savez(tmp_path / "c.npz", w=np.full(3, 1.1))
+    distance = compare_files("a.npz", tmp_path / "a.npz", tmp_path / "c.npz")
+    assert distance.relative == pytest.approx(0.1 / 1.1)
+    assert "w.npy[0]" in distance.detail
+
+
+def test_safetensors_are_compared_by_name() -> None:
+    one = save_safetensors({"w": np.ones(3, np.float32), "b": np.zeros(2, np.float32)})
+    other = save_safetensors({"w": np.full(3, 1.5, np.float32), "b": np.zeros(2, np.float32)})
+    distance = compare_bytes("m.safetensors", one, other)
+    assert distance.relative == pytest.approx(1 / 3)
+    assert distance.detail == "w[0]: expected 1.0, found 1.5"
+
+
+def test_bfloat16_is_read_as_the_number_it_is() -> None:
+    header = json.dumps({"w": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()
+    begin = len(header).to_bytes(8, "little") + header
+    distance = compare_bytes("m.safetensors", begin + b"\x80\x3f\x80\x3f", begin + b"\x80\x3f\x00\x40")
+    assert (distance.relative, distance.detail) == (0.5, "w[1]: expected 1.0, found 2.0")
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.safetensors", "a.json"])
+def test_a_cut_file_is_different_and_no_crash(name: str) -> None:
+    assert compare_bytes(name, b"\x93NUMPY", b"{").relative == math.inf
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1")
+    assert compare_files("a", tmp_path / "a", tmp_path / "b").detail == "missing after the rehearsal"
+
+
+def test_checkpoints_of_runs_with_other_names_are_paired_by_job_and_task() -> None:
+    one = {"train/run-1/task-0": {"a": b"1"}, "train/run-1/task-1": {"a": b"2"}}
+    other = {"train/run-7/task-1": {"a": b"2"}, "train/run-7/task-0": {"a": b"3"}}
+    pairs = {path: (ours, theirs) for path, ours, theirs in pair_tasks(one, other)}
+    assert pairs["train/run-1/task-0"] == ({"a": b"1"}, {"a": b"3"})
+    assert pairs["train/run-1/task-1"] == ({"a": b"2"}, {"a": b"2"})
+    assert pair_tasks(one, {})[0][2] is None
+
+
+def test_results_are_what_the_run_made_or_changed(tmp_path: Path) -> None:
+    (tmp_path / "kept.txt").write_text("kept")
+    (tmp_path / "changed.txt").write_text("1")
+    (tmp_path / "data").mkdir()
+    before = list_files(tmp_path)
+    (tmp_path / "changed.txt").write_text("22")
+    (tmp_path / "data" / "new.txt").write_text("3")
+    (tmp_path / "data" / "__pycache__").mkdir()
+    (tmp_path / "data" / "__pycache__" / "m.pyc").write_text("")
+    (tmp_path / ".outlast-rehearsal" / "store").mkdir(parents=True)
+    (tmp_path / ".outlast-rehearsal" / "store" / "x").write_text("")
+    assert choose_results(tmp_path, before, ()) == ["changed.txt", "data/new.txt"]
+    assert choose_results(tmp_path, before, ("*.txt",)) == ["changed.txt", "kept.txt"]
+    assert choose_results(tmp_path, before, ("data",))[-1] == "data/new.txt"
+    with pytest.raises(CannotRehearse, match=r"model\.bin"):
+        choose_results(tmp_path, before, ("model.bin",))
+
+
+def test_what_a_run_made_is_set_aside_and_what_was_there_stays(tmp_path: Path) -> None:
+    folder, target = tmp_path / "folder", tmp_path / "made"
+    folder.mkdir()
+    (folder / "old.txt").write_text("1")
+    before = list_files(folder)
+    (folder / "old.txt").write_text("22")
+    (folder / "out").mkdir()
+    (folder / "out" / "new.txt").write_text("3")
+    set_aside(folder, before, target)
+    assert (folder / "old.txt").read_text() == (target / "old.txt").read_text() == "22"
+    assert not (folder / "out" / "new.txt").exists()
+    assert (target / "out" / "new.txt").read_text() == "3"
+
+
+def test_the_last_line_that_says_something_is_compared(tmp_path: Path) -> None:
+    (tmp_path / "out").write_bytes(b"first\n  42 \n\n\n")
+    assert last_line(tmp_path / "out") == "42"
+    one, other = Outcome(tmp_path, "loss 1.0", None), Outcome(tmp_path, "loss 2.0", None)
+    (result,) = compare_outcomes([], one, other, tolerance=0.0, with_stdout=True)
+    assert (result.path, result.same) == ("<stdout, last line>", False)
+    assert result.detail == "expected loss 1.0, found loss 2.0"

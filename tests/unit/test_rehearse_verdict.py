@@ -1,0 +1,188 @@
+"""From what happened to the verdict: each way to fail has its own words."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from outlast.events import NoticeHeard, Recorded, Restored, SaveCommitted
+from outlast.registry import platform_named
+from outlast.rehearse.attempt import Attempt, add_events
+from outlast.rehearse.compare import EQUAL, Distance
+from outlast.rehearse.findings import find_in_notices, find_in_progress
+from outlast.rehearse.notice import LeftBehind, NoticeView
+from outlast.rehearse.report import Report, as_object
+from outlast.rehearse.results import STDOUT, Result
+from outlast.rehearse.scenario import Interruption, Kind
+from outlast.rehearse.verdict import Evidence, judge, what_was_not_exercised
+from outlast.rehearse.watch import SaveFilter, Write, find_logs
+
+HEARD = NoticeView(first_command="python job.py", first_hears=True, first_was_pid_1=True, hearing_child=None)
+SAME = Result("out.txt", True, "", EQUAL)
+DIFFERENT = Result("out.txt", False, "line 1: expected 1, found 2", Distance(0.5, "line 1: expected 1, found 2"))
+
+
+def attempt(number: int, kind: Kind | None = None, **changes: object) -> Attempt:
+    ended_by = kind or "finished"
+    code = {"SIGTERM": 143, "finished": 0}.get(ended_by, 137)
+    made = Attempt(number, 1.0, ended_by, code, float(number), kind, 0.5 if kind else None)
+    return replace(made, notice=HEARD if kind == "SIGTERM" else None, **changes)
+
+
+ALL: tuple[Kind, ...] = ("SIGTERM", "SIGKILL", "SIGKILL at a save")
+
+
+def evidence(*attempts: Attempt, **changes: object) -> Evidence:
+    made = Evidence(
+        facts=platform_named("cloud-run").facts,
+        grace_seconds=10.0,
+        retries=5,
+        tolerance=0.0,
+        saves=True,
+        baseline_seconds=3.0,
+        scenario=tuple(Interruption(kind, 0.5) for kind in ALL),
+        attempts=attempts or (*(attempt(number, kind) for number, kind in enumerate(ALL)), attempt(3)),
+        results=(SAME,),
+        between_baselines=(SAME,),
+        nearest=(SAME,),
+    )
+    return replace(made, **changes)
+
+
+def test_every_kind_and_equal_results_survive() -> None:
+    assert judge(evidence()) == ("survived", [])
+
+
+def test_a_kind_that_never_landed_proves_nothing() -> None:
+    verdict, reasons = judge(evidence(attempt(0, "SIGTERM"), attempt(1, "SIGKILL"), attempt(2)))
+    assert verdict == "could-not-rehearse"
+    assert reasons[0].endswith("finished before these had landed: SIGKILL at a save")
+
+
+def test_different_results_have_not_survived() -> None:
+    verdict, reasons = judge(evidence(results=(DIFFERENT,), nearest=(DIFFERENT,)))
+    assert verdict == "not-survived"
+    assert reasons[0] == "out.txt is not what the uninterrupted run made: line 1: expected 1, found 2"
+
+
+def test_leaving_with_0_on_a_notice_before_the_end_is_lost_work() -> None:
+    left = attempt(0, "SIGTERM", ended_by="finished", exit_code=0)
+    verdict, reasons = judge(evidence(left, results=(DIFFERENT,), nearest=(DIFFERENT,)))
+    assert verdict == "not-survived"
+    assert "leave with 143" in reasons[0]
+
+
+def test_leaving_with_0_on_a_notice_with_all_done_is_an_end() -> None:
+    left = attempt(2, "SIGTERM", ended_by="finished", exit_code=0)
+    done = evidence(attempt(0, "SIGKILL"), attempt(1, "SIGKILL at a save"), left)
+    assert done.all_landed
+    assert judge(done) == ("survived", [])
+
+
+def test_used_up_retries_are_counted_out() -> None:
+    failed = attempt(1, ended_by="exit", exit_code=1)
+    verdict, reasons = judge(evidence(attempt(0, "SIGKILL"), failed, retries=1, last_words="KeyError: 'step'"))
+    assert verdict == "not-survived"
+    assert reasons[0] == (
+        "the retries are used up: 1 interruption and 1 failure of its own ended all 2 attempts (1 + 1 retries), "
+        "and the work is not finished; attempt 1 left with exit code 1: KeyError: 'step'"
+    )
+
+
+def test_a_hung_attempt_has_not_survived() -> None:
+    verdict, reasons = judge(evidence(attempt(0, ended_by="hung", exit_code=137, seconds=60.0)))
+    assert verdict == "not-survived"
+    assert reasons[0].startswith("attempt 0 hung: it ran for 60 s")
+
+
+@pytest.mark.parametrize(("found", "words"), [(0.4, "lies within"), (0.6, "lies outside")])
+def test_what_is_not_deterministic_is_compared_with_its_own_spread(found: float, words: str) -> None:
+    spread = Result("out.txt", False, "d", Distance(0.5, "d"))
+    nearest = Result("out.txt", False, "d", Distance(found, "d"))
+    verdict, reasons = judge(evidence(between_baselines=(spread,), results=(nearest,), nearest=(nearest,)))
+    assert verdict == "could-not-rehearse"
+    assert reasons[0].startswith("not deterministic")
+    assert reasons[1] == "what can be shown: it survived 3 interruptions to the end"
+    assert words in reasons[2]
+
+
+def test_a_missing_result_is_lost_work_even_where_others_are_not_deterministic() -> None:
+    spread = Result(STDOUT, False, "d", Distance(0.5, "d"))
+    missing = Result("out.txt", False, "missing", Distance(math.inf, "missing"))
+    left = attempt(0, "SIGTERM", ended_by="finished", exit_code=0)
+    verdict, _ = judge(evidence(left, between_baselines=(spread,), results=(missing,), nearest=(missing,)))
+    assert verdict == "not-survived"
+
+
+def test_a_notice_heard_too_late_is_told_with_its_times() -> None:
+    late = attempt(0, "SIGTERM", ended_by="SIGKILL after the grace", heard_notice_after_seconds=2.5)
+    (line,) = find_in_notices([late], grace_seconds=10.0)
+    assert line == "attempt 0: the notice was heard after 2.5 s, but it did not end within 10 s"
+
+
+def test_b19_a_first_process_that_ignores_the_signal_is_named_with_its_child() -> None:
+    view = replace(HEARD, first_command="sh -c python j.py", first_hears=False, hearing_child="python j.py")
+    (line,) = find_in_notices([attempt_with_view(0, view)], grace_seconds=10.0)
+    assert line == (
+        "your process never saw the signal: your first process (`sh -c python j.py`) does not handle SIGTERM and, "
+        "as PID 1, ignores it; `python j.py` (its child) would, but the signal never reaches it. "
+        "Use the exec form, `exec`, or `outlast run -- …`"
+    )
+
+
+def attempt_with_view(number: int, view: NoticeView) -> Attempt:
+    return replace(attempt(number, "SIGTERM"), notice=view)
+
+
+def test_a_child_left_behind_is_named_once_with_what_it_wrote() -> None:
+    view = replace(HEARD, left_behind=(LeftBehind("python writer.py", ("a.bin",)),))
+    lines = find_in_notices([attempt_with_view(0, view), attempt_with_view(1, view)], grace_seconds=10.0)
+    assert len(lines) == 1
+    assert "`python writer.py` was still running, writing a.bin, when your first process left" in lines[0]
+
+
+def test_beginning_at_step_0_although_there_are_checkpoints_is_told() -> None:
+    began = [attempt(0, "SIGKILL", commits=3), attempt(1)]
+    (line,) = find_in_progress(began, saves=True, baseline_seconds=3.0)
+    assert line == "attempt 1 began at step 0 although 3 checkpoints were there"
+    resumed = [began[0], attempt(1, resumed_from_step=15)]
+    assert find_in_progress(resumed, saves=True, baseline_seconds=3.0) == []
+
+
+def test_events_tell_when_the_notice_was_heard_and_where_it_resumed() -> None:
+    recorded = [
+        Recorded(Restored(20, "c", 0.1), 0.0, 99.0),
+        Recorded(NoticeHeard("SIGTERM", "r", 10.0, "supervisor"), 0.0, 100.01),
+        Recorded(NoticeHeard("SIGTERM", "r", 10.0), 0.0, 100.5),
+        Recorded(SaveCommitted(25, "c", 1, 0.1), 0.0, 100.6),
+    ]
+    told = add_events(attempt(0, "SIGTERM"), recorded, notice_at=100.0)
+    assert told.heard_notice_after_seconds == pytest.approx(0.01)
+    assert (told.resumed_from_step, told.commits) == (20, 1)
+
+
+def test_lost_time_and_goodput_come_from_all_attempts() -> None:
+    report = Report("survived", "cloud-run", 0, ("x",), (), baseline_seconds=3.0, attempts=(attempt(0), attempt(1)))
+    assert (report.lost_seconds, report.goodput) == (0.0, 1.0)
+    found = as_object(replace(report, baseline_seconds=1.5))
+    assert (found["lost_seconds"], found["goodput"]) == (0.5, 0.75)
+
+
+def test_what_was_not_exercised_follows_how_it_ran() -> None:
+    said = what_was_not_exercised(isolated=False, real_store=True, saves=False, in_place=True)
+    assert "PID namespace (your process was not PID 1)" in said
+    assert not any("bucket" in one for one in said)
+
+
+def test_a_file_kept_open_all_along_is_a_log_and_no_save() -> None:
+    log = [Write("a.log", "modified", moment) for moment in (0.0, 1.0, 2.0, 3.0)]
+    saves = [Write("s.json", kind, moment) for moment in (0.0, 1.0, 2.0) for kind in ("modified", "closed")]
+    assert find_logs([*log, *saves], life_seconds=4.0) == {"a.log"}
+    assert not SaveFilter(logs=frozenset({"a.log"})).accepts(log[0])
+
+
+def test_in_the_rehearsals_store_only_new_objects_are_saves() -> None:
+    which = SaveFilter(store_only=True)
+    assert which.accepts(Write(".outlast-rehearsal/store/a/data", "created", 0.0))
+    assert not which.accepts(Write(".outlast-rehearsal/store/a/journal", "modified", 0.0))
+    assert not which.accepts(Write("out.txt", "created", 0.0))
