@@ -3,7 +3,6 @@
 import errno
 import mmap
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -200,7 +199,10 @@ for step in job.steps(3):
 """
 
 
-def run_job(folder: Path, *, prefix: tuple[str, ...] = (), **options: object) -> "subprocess.CompletedProcess[str]":
+NO_BYTES = ("sh", "-c", 'ulimit -f 0; exec "$0" "$@"')  # no file may have a byte
+
+
+def run_job(folder: Path, *, prefix: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [*prefix, sys.executable, "-c", JOB, str(folder)],
         env={**os.environ, "PYTHONPATH": str(SRC), "PYTHONDONTWRITEBYTECODE": "1"},
@@ -208,7 +210,6 @@ def run_job(folder: Path, *, prefix: tuple[str, ...] = (), **options: object) ->
         text=True,
         check=False,
         timeout=60,
-        **options,
     )
 
 
@@ -229,7 +230,7 @@ def test_a_read_only_folder_ends_in_75_with_one_clear_line(tmp_path: Path) -> No
         done = run_job(folder, prefix=("unshare", "--mount", "sh", "-c", script, str(folder)))
         why = "Read-only file system"
     else:  # without the rights to mount: no file may grow
-        done = run_job(folder, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+        done = run_job(folder, prefix=NO_BYTES)
         why = "File too large"
     assert done.returncode == 75, done.stderr
     assert "a step was done" not in done.stdout
@@ -273,6 +274,6 @@ def test_looking_at_a_store_whose_folder_is_a_link_tells_so_in_one_line(tmp_path
 
 
 def test_a_limit_on_file_size_ends_in_75_and_not_in_a_signal(tmp_path: Path) -> None:
-    done = run_job(tmp_path, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
+    done = run_job(tmp_path, prefix=NO_BYTES)
     assert done.returncode == 75, done.stderr
     assert "File too large" in done.stderr

@@ -235,11 +235,12 @@ def test_without_namespaces_it_still_kills_everything_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("outlast.rehearse.runner.can_isolate", lambda: False)
-    (tmp_path / "writer.py").write_text(victims.WRITER)
-    report = rehearse_program(tmp_path, victims.LEAVES_A_WRITER, results=("state.json",))
+    ours = f"writer-{os.getpid()}.py"  # other workers of the test run start writers too
+    (tmp_path / ours).write_text(victims.WRITER)
+    report = rehearse_program(tmp_path, victims.LEAVES_A_WRITER.replace("writer.py", ours), results=("state.json",))
     assert report.verdict == "survived"
     assert "PID namespace (your process was not PID 1)" in report.not_exercised
-    left = subprocess.run(["pgrep", "-f", "writer.py"], capture_output=True, text=True, check=False)
+    left = subprocess.run(["pgrep", "-f", ours], capture_output=True, text=True, check=False)
     assert left.stdout == ""
 
 

@@ -14,7 +14,10 @@ for _ in range(20):
     subprocess.run(["sh", "-c", "sleep 0.05 &"])
 time.sleep(0.5)
 def state(pid):
-    return (pathlib.Path("/proc") / pid / "stat").read_text().rpartition(")")[2].split()[:2]
+    try:
+        return (pathlib.Path("/proc") / pid / "stat").read_text().rpartition(")")[2].split()[:2]
+    except (FileNotFoundError, ProcessLookupError):
+        return None  # it ended while we looked
 us = str(os.getppid())
 zombies = [p for p in os.listdir("/proc") if p.isdigit() and state(p) == ["Z", us]]
 print("supervisor", us, "zombies", len(zombies), flush=True)
