@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
 from typing import Any, NoReturn
 
 from outlast.checkpoint.attempt import Attempt, StartRequest, Superseded
@@ -17,7 +16,15 @@ from outlast.checkpoint.record import CommitRecord
 from outlast.checkpoint.retain import Keep
 from outlast.checkpoint.runs import Finish, RunRequest, find_or_start_run, finish_of, mark_store
 from outlast.clock import format_duration
-from outlast.errors import EXIT_RETRY, CheckpointCorrupt, Interrupted, LoopMisused, SaveFailed, StoreUnreachable
+from outlast.errors import (
+    EXIT_RETRY,
+    CheckpointCorrupt,
+    ExitingError,
+    Interrupted,
+    LoopMisused,
+    SaveFailed,
+    StoreUnreachable,
+)
 from outlast.events import (
     Crashed,
     Event,
@@ -73,6 +80,7 @@ class Session:
         self.random: RandomState | None = None
         self._owner = os.getpid()
         self._begun = False
+        self._saving = False
         self._requested: bool | None = None
         self._metrics: dict[str, float] = {}
         self._stopped: Interrupted | None = None
@@ -89,12 +97,12 @@ class Session:
         )
         self._last_commit: CommitName | None = None
         self._saved_mark = self.progress.mark
-        self._start()
 
     # --- the start ----------------------------------------------------------------------------------
 
-    def _start(self) -> None:
-        self.board.serve(self._on_notice, self._at_deadline)
+    def start(self) -> None:
+        """Claims an attempt and restores the newest good checkpoint."""
+        self.board.serve(self._on_notice, self._at_deadline, lambda: self._leave_code)
         exit_watch().watch(self._code_now, self._on_crash)
         self.raise_if_noticed()
         store = open_store(self.options.url)
@@ -230,6 +238,7 @@ class Session:
 
     def border(self) -> None:
         """Between two steps: stops at a notice, saves when a save is due or was asked for."""
+        self._check_process()
         if self.board.notice is not None or self._stopped is not None:
             self.stop(at_border=True)
         if self._requested is None and not self._schedule.is_due(**self._border_moment):
@@ -237,6 +246,8 @@ class Session:
         if self._requested is not None or self.progress.mark != self._saved_mark:
             pinned, self._requested = bool(self._requested), None
             self._try_save(pinned=pinned)
+            if self.board.notice is not None:  # it came during the save: the next step may be a long one
+                self.stop(at_border=True)
 
     @property
     def _border_moment(self) -> dict[str, Any]:
@@ -262,7 +273,9 @@ class Session:
         Within an epoch the code around `batches` would run a second time after a resume from a save at once.
         """
         self._check_process()
-        if self.finished:
+        if self._stopped is not None:  # what the program did since is no state at a border
+            raise self._stopped
+        if self.finished or (self.prior_finish is not None and not self._begun):
             self.console.info("the run is finished: nothing is saved")
         elif self.in_step or self.in_epoch:
             self._requested = pinned or bool(self._requested)
@@ -273,6 +286,7 @@ class Session:
 
     def log(self, numbers: Mapping[str, float]) -> None:
         """Keeps the numbers that go into the next commit record."""
+        self._check_process()
         self._metrics |= numbers
 
     # --- saves --------------------------------------------------------------------------------------
@@ -283,6 +297,7 @@ class Session:
         clock = self.around.clock
         began = clock.monotonic_seconds()
         self.record(SaveStarted(step))
+        self._saving = True
         try:
             snapshot = self.state.snapshot(self.progress)
             self._last_commit = self.attempt.commit(snapshot, step, pinned=pinned, metrics=self._metrics)
@@ -294,12 +309,15 @@ class Session:
             self.console.error(f"the save at step {step} failed: {error}. Last good checkpoint: {good}")
             self._schedule.saved(**self._border_moment, seconds=0.0)
             return str(error)
+        finally:
+            self._saving = False
         self._saved_mark = self.progress.mark
         self._schedule.saved(**self._border_moment, seconds=clock.monotonic_seconds() - began)
         return None
 
     def _be_superseded(self, error: Superseded) -> NoReturn:
         self.console.error(f"superseded: {error}. This process saves and deletes nothing more, and leaves")
+        self._leave_code = self.around.interrupted_exit_code
         self._stopped = Interrupted(self._leave_code, f"superseded: {error}")
         raise self._stopped from error
 
@@ -310,21 +328,20 @@ class Session:
         if self._stopped is None:
             notice = self.board.notice
             reason = notice.reason if notice else "stopped"
-            if at_border and self.progress.mark != self._saved_mark and self._try_save():
-                self._leave_code = EXIT_RETRY
+            failed = at_border and self.progress.mark != self._saved_mark and self._try_save()
+            self._leave_code = EXIT_RETRY if failed else self.around.interrupted_exit_code
             self._stopped = Interrupted(self._leave_code, reason)
-            saved = self._saved_mark[0]
-            lost = self.progress.completed - saved
-            self.record(Stopped(self.progress.completed, self._leave_code, reason, lost))
+            self.record(Stopped(self.progress.completed, self._leave_code, reason, self._unsaved_steps))
             left = f", {format_duration(notice.remaining_seconds)} before the deadline" if notice else ""
             self.console.notice(
-                f"stopped after step {self.progress.completed} ({reason}); checkpoint of step {saved}"
+                f"stopped after step {self.progress.completed} ({reason}); checkpoint of step {self._saved_mark[0]}"
                 f"{left}; leaving with exit code {self._leave_code}"
             )
         raise self._stopped
 
     def finish(self, total: int | None) -> None:
         """The last state is made durable and the run is marked finished. Raises SaveFailed when that cannot be done."""
+        self._check_process()
         if self._stopped is not None:
             raise self._stopped
         if self.finished:
@@ -335,7 +352,6 @@ class Session:
             if error is None:
                 break
         else:
-            self._leave_code = EXIT_RETRY
             raise SaveFailed(f"the run is done and could not be made durable: {error}; a rerun repeats the last part")
         self.finished, self.in_epoch = True, False
         self.record(Finished(self.progress.completed))
@@ -384,31 +400,51 @@ class Session:
         else:
             append_event(self.around.env, to_line(event, self.around.clock))
 
-    def _at_deadline(self, notice: Notice) -> int:
-        lost = self.progress.completed - self._saved_mark[0]
-        if self.finished:
-            said = "the code after the loop did not end within the grace; a rerun repeats it"
-        elif self._stopped is not None:
-            said = "the program did not end within the grace after the stop"
-        else:
-            said = (
-                f"the step under way did not end within the grace of {format_duration(notice.grace_seconds)}; "
-                f"{lost} completed steps since the last checkpoint are lost; save more often (every=...)"
-            )
+    def _at_deadline(self, notice: Notice) -> None:
+        said, lost = self._what_did_not_end(notice), self._unsaved_steps
         self.console.error(f"{said}; leaving with exit code {self._leave_code}")
-        event = Stopped(self.progress.completed, self._leave_code, said, lost)
-        writer = Thread(target=self.record, args=(event,), daemon=True)
-        writer.start()
-        writer.join(0.5)  # the storage may be what hangs
-        return self._leave_code
+        self.record(Stopped(self.progress.completed, self._leave_code, said, lost))
+
+    def _what_did_not_end(self, notice: Notice) -> str:
+        within = f"did not end within the grace of {format_duration(notice.grace_seconds)}"
+        if self.finished:
+            return f"the code after the loop {within}; a rerun repeats it"
+        if self._stopped is not None:
+            return f"the program {within} after the stop"
+        if self._saving:
+            what, advice = (
+                f"the save at step {self.progress.completed}",
+                "the state is too large for this storage and grace",
+            )
+        elif self.in_step:
+            what, advice = "the step under way", "save more often (every=...)"
+        else:
+            what = "the code outside the steps" if self._begun else "the code before the first step"
+            advice = "call job.check() in it"
+        return f"{what} {within}; {self._unsaved_steps} completed steps since the last checkpoint are lost; {advice}"
+
+    @property
+    def _unsaved_steps(self) -> int:
+        return self.progress.completed - self._saved_mark[0]
+
+    def leave_with(self, error: ExitingError) -> None:
+        """Says an error that leaves with its own code, since a SystemExit shows no text; a notice changes no code."""
+        self.console.error(str(error))
+        self._leave_code = error.exit_code
 
     def _code_now(self) -> int | None:
         unfinished = not self.finished and os.getpid() == self._owner
         return self._leave_code if unfinished and (self.board.notice or self._stopped) else None
 
     def _on_crash(self, error: BaseException) -> None:
-        if not self.finished and os.getpid() == self._owner:
-            self.record(Crashed(self.progress.completed, f"{type(error).__name__}: {error}"[:500]))
+        """An exception that a notice brought about, or a person at the keyboard, is no fault of the program's."""
+        if self.finished or os.getpid() != self._owner or isinstance(error, KeyboardInterrupt):
+            return
+        completed, said = self.progress.completed, f"{type(error).__name__}: {error}"[:500]
+        if self.board.notice is None:
+            self.record(Crashed(completed, said))
+        else:
+            self.record(Stopped(completed, self._leave_code, said, self._unsaved_steps))
 
     def _check_process(self) -> None:
         if os.getpid() != self._owner:
