@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -127,6 +128,7 @@ class NoticeBoard:
 
 
 Handler = Callable[[int, FrameType | None], Any] | int | None
+_LONGEST_POST_SECONDS = 0.5
 _FROM_HANDLER = 0x80  # marks a signal's number as sent by the Python handler
 
 
@@ -185,6 +187,10 @@ class SignalListener:
         if self._writer is not None:
             with suppress(BlockingIOError):
                 self._writer.send(bytes([number | _FROM_HANDLER]))
+        # The handler of the user may leave at once, and then the exit code depends on the notice.
+        until = time.monotonic() + _LONGEST_POST_SECONDS
+        while self._board.notice is None and time.monotonic() < until:
+            time.sleep(0.001)
         earlier = self._earlier.get(number)
         if callable(earlier):
             earlier(number, frame)
