@@ -19,7 +19,7 @@ class ExitWatch:
     """Watches the end of this process on behalf of one job at a time."""
 
     def __init__(self) -> None:
-        self._owner = os.getpid()
+        self.owner = os.getpid()
         self._code_now: CodeNow = lambda: None
         self._on_crash: OnCrash = lambda _: None
         self._earlier_hook = sys.excepthook
@@ -36,7 +36,7 @@ class ExitWatch:
 
         A SystemExit raised by an excepthook ends the interpreter with its code, atexit and all.
         """
-        here = os.getpid() == self._owner
+        here = os.getpid() == self.owner
         if here:
             self._on_crash(error)
         self._earlier_hook(kind, error, trace)
@@ -49,7 +49,7 @@ class ExitWatch:
 
         So the code is only noted here; the last object to go, when modules are cleared, leaves with it.
         """
-        if os.getpid() == self._owner:
+        if os.getpid() == self.owner:
             self._last.code = self._code_now()
 
 
@@ -67,8 +67,8 @@ _watch: ExitWatch | None = None
 
 
 def exit_watch() -> ExitWatch:
-    """The watch of this process; made at the first call."""
+    """The watch of this process; made at the first call, and anew in a forked child that has a job of its own."""
     global _watch  # noqa: PLW0603 - a process has one end
-    if _watch is None:
+    if _watch is None or _watch.owner != os.getpid():
         _watch = ExitWatch()
     return _watch
