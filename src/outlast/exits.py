@@ -47,16 +47,29 @@ class ExitWatch:
     def _decide(self) -> None:
         """An atexit callback cannot change the exit code, and those registered before this one still have to run.
 
-        So the code is only noted here; the last object to go, when modules are cleared, leaves with it.
+        So the code is only noted here; the last object to go leaves with it.
         """
+        global _watch  # noqa: PLW0603 - see the next comment
         if os.getpid() == self.owner:
             self._last.code = self._code_now()
+        # What the last object reaches lives as long as it does: this module must not lead to the user's state.
+        _watch = None
 
 
 class _LastObject:
-    """Lives in a module's globals until the interpreter clears them, after atexit and the flush of the streams."""
+    """Goes with the interpreter itself: after atexit, after all modules and the files that they hold open.
+
+    The interpreter keeps what is registered for forks until then. An object in a module, or in `sys`, goes before
+    the globals of the program do, and what they have not written yet would be lost.
+    """
 
     code: int | None = None
+
+    def __init__(self) -> None:
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self.code = None
 
     def __del__(self, leave: Callable[[int], None] = os._exit) -> None:
         if self.code is not None:

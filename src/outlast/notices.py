@@ -5,18 +5,20 @@ interpreter's C-level handler writes even while the main thread is inside a long
 border; a guard thread leaves the process shortly before the platform would kill it.
 """
 
+import atexit
 import os
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import FrameType
 from typing import Any
+from weakref import WeakMethod
 
 from outlast.clock import Clock, Deadline, SystemClock
 from outlast.console import Console
@@ -61,6 +63,7 @@ def make_notice(source: str, reason: str, grace_seconds: float, clock: Clock) ->
 
 OnNotice = Callable[[Notice], None]
 LeaveCode = Callable[[], int]
+_LONGEST_POST_SECONDS = 0.5
 
 
 class NoticeBoard:
@@ -70,10 +73,10 @@ class NoticeBoard:
         self.notice: Notice | None = None
         self._surroundings, self._clock = surroundings, clock
         self._lock = threading.Lock()
-        self._on_notice: OnNotice | None = None
-        self._at_deadline: OnNotice | None = None
-        self._leave_code: LeaveCode = lambda: surroundings.interrupted_exit_code
-        self._armed = threading.Event()
+        self._on_notice: WeakMethod[OnNotice] | None = None
+        self._at_deadline: WeakMethod[OnNotice] | None = None
+        self._leave_code: WeakMethod[LeaveCode] | None = None
+        self._armed, self._told = threading.Event(), threading.Event()
         self.owner = os.getpid()
         # Now, and not at the notice: from Python 3.12 on no thread starts once the interpreter is on its way out.
         threading.Thread(target=self._guard, name="outlast-guard", daemon=True).start()
@@ -82,10 +85,13 @@ class NoticeBoard:
     def serve(self, on_notice: OnNotice, at_deadline: OnNotice, leave_code: LeaveCode) -> None:
         """From now on a notice goes to `on_notice`, in the hearing thread; one that has come goes there at once.
 
-        At the margin before the deadline `at_deadline` is called, and the process leaves with `leave_code`.
+        At the margin before the deadline `at_deadline` is called, and the process leaves with `leave_code`. All
+        three are methods, held weakly: the threads here are never unwound, so whatever they lead to, the program's
+        globals among it, would not be finalized when the interpreter ends, and its open files not be flushed.
         """
         with self._lock:
-            self._on_notice, self._at_deadline, self._leave_code = on_notice, at_deadline, leave_code
+            self._on_notice, self._at_deadline = WeakMethod(on_notice), WeakMethod(at_deadline)
+            self._leave_code = WeakMethod(leave_code)
             notice = self.notice
         if notice is not None:
             on_notice(notice)
@@ -97,28 +103,40 @@ class NoticeBoard:
                 return
             notice = make_notice(source, reason, self._surroundings.grace_seconds, self._clock)
             self.notice = notice
-            on_notice = self._on_notice
+            on_notice = self._on_notice() if self._on_notice is not None else None
         self._armed.set()
         if on_notice is not None:
             on_notice(notice)
+        del on_notice
+        self._told.set()
+
+    def settle(self) -> None:
+        """Waits a moment until a notice that has come is told."""
+        if self.notice is not None:
+            self._told.wait(_LONGEST_POST_SECONDS)
 
     def _guard(self) -> None:
         """Leaves at the margin before the deadline, whatever the program is doing."""
         notice = self._wait_for_the_margin()
         try:
-            if self._at_deadline is not None:
-                self._at_deadline(notice)
+            at_deadline = self._at_deadline() if self._at_deadline is not None else None
+            if at_deadline is not None:
+                at_deadline(notice)
             for stream in (sys.stdout, sys.stderr):
                 if stream is not None and not stream.closed:
                     stream.flush()
         finally:
-            os._exit(self._leave_code())
+            self._leave()
 
     def _backstop(self) -> None:
         """Leaves half a margin later, if the guard is held up: by a pipe that nobody reads, a storage that hangs."""
         self._wait_for_the_margin()
         threading.Event().wait(self._surroundings.margin_seconds / 2)
-        os._exit(self._leave_code())
+        self._leave()
+
+    def _leave(self) -> None:
+        leave_code = self._leave_code() if self._leave_code is not None else None
+        os._exit(leave_code() if leave_code is not None else self._surroundings.interrupted_exit_code)
 
     def _wait_for_the_margin(self) -> Notice:
         while self.notice is None:
@@ -128,7 +146,6 @@ class NoticeBoard:
 
 
 Handler = Callable[[int, FrameType | None], Any] | int | None
-_LONGEST_POST_SECONDS = 0.5
 _FROM_HANDLER = 0x80  # marks a signal's number as sent by the Python handler
 
 
@@ -143,7 +160,6 @@ class SignalListener:
     def __init__(self, board: NoticeBoard, console: Console, signals: tuple[signal.Signals, ...]) -> None:
         self._board, self._console, self._signals = board, console, signals
         self._earlier: dict[int, Handler] = {}
-        self._earlier_wakeup: _Descriptor | None = None
         self._told = False
         self._forking = threading.local()
         self._reader: socket.socket | None = None
@@ -165,11 +181,13 @@ class SignalListener:
         self._writer.setblocking(False)
         # The wakeup descriptor first: from the first handler on, every signal is heard.
         earlier = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        self._earlier_wakeup = _Descriptor.of(earlier)
         for number in self._signals:
             self._earlier[number] = signal.signal(number, self._handle)
         os.register_at_fork(before=self._block, after_in_parent=self._unblock, after_in_child=self._forget_in_child)
-        threading.Thread(target=self._listen, args=(self._reader,), name="outlast-listener", daemon=True).start()
+        known = {int(number): number.name for number in self._signals}
+        arguments = (self._reader, known, self._board, _Descriptor.of(earlier))
+        threading.Thread(target=_listen, args=arguments, name="outlast-listener", daemon=True).start()
+        atexit.register(self._let_go)
 
     def put_back(self) -> None:
         """Puts the user's own handlers back; where there was none, the signal goes on stopping nothing at once.
@@ -195,19 +213,12 @@ class SignalListener:
         if callable(earlier):
             earlier(number, frame)
 
-    def _listen(self, reader: socket.socket) -> None:
-        known = {int(number): number.name for number in self._signals}
-        while heard := reader.recv(64):
-            self._pass_on(bytes(number for number in heard if number < _FROM_HANDLER))
-            for number in heard:
-                name = known.get(number & ~_FROM_HANDLER)
-                if name is not None:
-                    self._board.post(name, f"{name} from the platform or the user")
-
-    def _pass_on(self, heard: bytes) -> None:
-        """An event loop that had the wakeup descriptor before goes on working."""
-        if self._earlier_wakeup is not None and heard:
-            self._earlier_wakeup.write(heard)
+    def _let_go(self) -> None:
+        """At exit: see NoticeBoard.serve; what is registered for forks stays even longer than the threads."""
+        if os.getpid() == self._board.owner:
+            self._board.settle()
+            self.put_back()
+            self._earlier = {}
 
     # Between fork and the child's first line, a signal to the child would be written into the parent's descriptor.
     # So signals wait during the fork, and meet a child that has its earlier behaviour back.
@@ -249,6 +260,19 @@ class _Descriptor:
         if _Descriptor.of(self.number) == self:
             with suppress(OSError):
                 os.write(self.number, data)
+
+
+def _listen(
+    reader: socket.socket, known: Mapping[int, str], board: NoticeBoard, earlier_wakeup: _Descriptor | None
+) -> None:
+    """The listener's thread."""
+    while heard := reader.recv(64):
+        if earlier_wakeup is not None:  # an event loop that had it before goes on working
+            earlier_wakeup.write(bytes(number for number in heard if number < _FROM_HANDLER))
+        for number in heard:
+            name = known.get(number & ~_FROM_HANDLER)
+            if name is not None:
+                board.post(name, f"{name} from the platform or the user")
 
 
 _board: NoticeBoard | None = None

@@ -83,7 +83,7 @@ class Session:
         self._saving = False
         self._requested: bool | None = None
         self._metrics: dict[str, float] = {}
-        self._stopped: Interrupted | None = None
+        self._stopped: str | None = None  # why, and no exception: its traceback would hold the program's globals
         self._leave_code = around.interrupted_exit_code
         self._checkpoint_parts: set[str] = set()
         self._open_checkpoint = ExitStack()
@@ -102,7 +102,7 @@ class Session:
 
     def start(self) -> None:
         """Claims an attempt and restores the newest good checkpoint."""
-        self.board.serve(self._on_notice, self._at_deadline, lambda: self._leave_code)
+        self.board.serve(self._on_notice, self._at_deadline, self._code_at_deadline)
         exit_watch().watch(self._code_now, self._on_crash)
         self.raise_if_noticed()
         store = open_store(self.options.url)
@@ -274,7 +274,7 @@ class Session:
         """
         self._check_process()
         if self._stopped is not None:  # what the program did since is no state at a border
-            raise self._stopped
+            self.stop()
         if self.finished or (self.prior_finish is not None and not self._begun):
             self.console.info("the run is finished: nothing is saved")
         elif self.in_step or self.in_epoch:
@@ -318,8 +318,8 @@ class Session:
     def _be_superseded(self, error: Superseded) -> NoReturn:
         self.console.error(f"superseded: {error}. This process saves and deletes nothing more, and leaves")
         self._leave_code = self.around.interrupted_exit_code
-        self._stopped = Interrupted(self._leave_code, f"superseded: {error}")
-        raise self._stopped from error
+        self._stopped = f"superseded: {error}"
+        raise Interrupted(self._leave_code, self._stopped) from error
 
     # --- the ends -----------------------------------------------------------------------------------
 
@@ -330,20 +330,20 @@ class Session:
             reason = notice.reason if notice else "stopped"
             failed = at_border and self.progress.mark != self._saved_mark and self._try_save()
             self._leave_code = EXIT_RETRY if failed else self.around.interrupted_exit_code
-            self._stopped = Interrupted(self._leave_code, reason)
+            self._stopped = reason
             self.record(Stopped(self.progress.completed, self._leave_code, reason, self._unsaved_steps))
             left = f", {format_duration(notice.remaining_seconds)} before the deadline" if notice else ""
             self.console.notice(
                 f"stopped after step {self.progress.completed} ({reason}); checkpoint of step {self._saved_mark[0]}"
                 f"{left}; leaving with exit code {self._leave_code}"
             )
-        raise self._stopped
+        raise Interrupted(self._leave_code, self._stopped)
 
     def finish(self, total: int | None) -> None:
         """The last state is made durable and the run is marked finished. Raises SaveFailed when that cannot be done."""
         self._check_process()
         if self._stopped is not None:
-            raise self._stopped
+            self.stop()
         if self.finished:
             return
         error = None
@@ -404,6 +404,9 @@ class Session:
         said, lost = self._what_did_not_end(notice), self._unsaved_steps
         self.console.error(f"{said}; leaving with exit code {self._leave_code}")
         self.record(Stopped(self.progress.completed, self._leave_code, said, lost))
+
+    def _code_at_deadline(self) -> int:
+        return self._leave_code
 
     def _what_did_not_end(self, notice: Notice) -> str:
         within = f"did not end within the grace of {format_duration(notice.grace_seconds)}"
