@@ -19,11 +19,12 @@ class ExitWatch:
     """Watches the end of this process on behalf of one job at a time."""
 
     def __init__(self) -> None:
-        self._owner = os.getpid()
+        self.owner = os.getpid()
         self._code_now: CodeNow = lambda: None
         self._on_crash: OnCrash = lambda _: None
         self._earlier_hook = sys.excepthook
         sys.excepthook = self._top
+        self._last = _LastObject()
         atexit.register(self._decide)
 
     def watch(self, code_now: CodeNow, on_crash: OnCrash) -> None:
@@ -35,7 +36,7 @@ class ExitWatch:
 
         A SystemExit raised by an excepthook ends the interpreter with its code, atexit and all.
         """
-        here = os.getpid() == self._owner
+        here = os.getpid() == self.owner
         if here:
             self._on_crash(error)
         self._earlier_hook(kind, error, trace)
@@ -46,35 +47,41 @@ class ExitWatch:
     def _decide(self) -> None:
         """An atexit callback cannot change the exit code, and those registered before this one still have to run.
 
-        So the code is only noted here; one of the last objects to go leaves with it.
+        So the code is only noted here; the last object to go leaves with it.
         """
-        code = self._code_now() if os.getpid() == self._owner else None
-        if code is not None:
-            setattr(sys, _LAST, _LastObject(code))
+        global _watch  # noqa: PLW0603 - see the next comment
+        if os.getpid() == self.owner:
+            self._last.code = self._code_now()
+        # What the last object reaches lives as long as it does: this module must not lead to the user's state.
+        _watch = None
 
 
 class _LastObject:
-    """Leaves with its code when the interpreter clears `sys`, after atexit, the other modules and the streams' flush.
+    """Goes with the interpreter itself: after atexit, after all modules and the files that they hold open.
 
-    Nothing but `sys` may refer to it: what modules refer to is part of cycles that nobody collects at that point.
+    The interpreter keeps what is registered for forks until then. An object in a module, or in `sys`, goes before
+    the globals of the program do, and what they have not written yet would be lost.
     """
 
-    def __init__(self, code: int) -> None:
-        self.code = code
+    code: int | None = None
+
+    def __init__(self) -> None:
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self.code = None
 
     def __del__(self, leave: Callable[[int], None] = os._exit) -> None:
-        leave(self.code)
-
-
-_LAST = "_outlast_last"
+        if self.code is not None:
+            leave(self.code)
 
 
 _watch: ExitWatch | None = None
 
 
 def exit_watch() -> ExitWatch:
-    """The watch of this process; made at the first call."""
+    """The watch of this process; made at the first call, and anew in a forked child that has a job of its own."""
     global _watch  # noqa: PLW0603 - a process has one end
-    if _watch is None:
+    if _watch is None or _watch.owner != os.getpid():
         _watch = ExitWatch()
     return _watch

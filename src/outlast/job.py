@@ -12,6 +12,7 @@ from outlast.checkpoint.journal import logged_numbers, read_journals
 from outlast.checkpoint.places import checked_name
 from outlast.checkpoint.retain import Keep, keep_policy
 from outlast.checkpoint.sealed import digest
+from outlast.console import Console
 from outlast.errors import ExitingError, LoopMisused, SettingsError
 from outlast.events import Logged
 from outlast.loops import BatchLoop, EpochLoop, StepLoop, check_total
@@ -72,10 +73,8 @@ class Job:
         crash_limit: int = 3,
         after_crashes: AfterCrashes | None = None,
     ) -> None:
-        self._console = console_for(os.environ)
-        with self._telling():
+        with _telling(console_for(os.environ)):
             around = look_around(os.environ)
-            self._console = around.console
             _refuse_ranks(around)
             named = run or around.env.get("OUTLAST_RUN") or None
             fresh, rollback_to = _parsed_resume(resume)
@@ -95,6 +94,8 @@ class Job:
                 raise SettingsError(f"state={type(state).__name__} is not a dict of named parts")
             self._state = UserState(state, classes=classes, random_state=random_state, require_finite=require_finite)
             self._session = Session(self._state, options, around)
+        with self._telling():
+            self._session.start()
         self._loop: StepLoop | EpochLoop | None = None
         self._logged_at = -math.inf
 
@@ -228,8 +229,18 @@ class Job:
         try:
             yield
         except ExitingError as error:
-            self._console.tell(error)
+            self._session.leave_with(error)
             raise
+
+
+@contextmanager
+def _telling(console: Console) -> Iterator[None]:
+    """The same while there is no session."""
+    try:
+        yield
+    except ExitingError as error:
+        console.tell(error)
+        raise
 
 
 def _refuse_ranks(around: Surroundings) -> None:

@@ -23,7 +23,7 @@ class Loop(Iterator[T]):
         try:
             return self._advance()
         except ExitingError as error:
-            self._session.console.tell(error)
+            self._session.leave_with(error)
             raise
 
     def _advance(self) -> T:

@@ -5,17 +5,20 @@ interpreter's C-level handler writes even while the main thread is inside a long
 border; a guard thread leaves the process shortly before the platform would kill it.
 """
 
+import atexit
 import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import FrameType
 from typing import Any
+from weakref import WeakMethod
 
 from outlast.clock import Clock, Deadline, SystemClock
 from outlast.console import Console
@@ -59,7 +62,8 @@ def make_notice(source: str, reason: str, grace_seconds: float, clock: Clock) ->
 
 
 OnNotice = Callable[[Notice], None]
-AtDeadline = Callable[[Notice], int]
+LeaveCode = Callable[[], int]
+_LONGEST_POST_SECONDS = 0.5
 
 
 class NoticeBoard:
@@ -67,24 +71,30 @@ class NoticeBoard:
 
     def __init__(self, surroundings: Surroundings, clock: Clock) -> None:
         self.notice: Notice | None = None
-        self.told = threading.Event()  # the job has been told, and has recorded it
         self._surroundings, self._clock = surroundings, clock
         self._lock = threading.Lock()
-        self._on_notice: OnNotice | None = None
-        self._at_deadline: AtDeadline | None = None
+        self._on_notice: WeakMethod[OnNotice] | None = None
+        self._at_deadline: WeakMethod[OnNotice] | None = None
+        self._leave_code: WeakMethod[LeaveCode] | None = None
+        self._armed, self._told = threading.Event(), threading.Event()
         self.owner = os.getpid()
+        # Now, and not at the notice: from Python 3.12 on no thread starts once the interpreter is on its way out.
+        threading.Thread(target=self._guard, name="outlast-guard", daemon=True).start()
+        threading.Thread(target=self._backstop, name="outlast-backstop", daemon=True).start()
 
-    def serve(self, on_notice: OnNotice, at_deadline: AtDeadline) -> None:
+    def serve(self, on_notice: OnNotice, at_deadline: OnNotice, leave_code: LeaveCode) -> None:
         """From now on a notice goes to `on_notice`, in the hearing thread; one that has come goes there at once.
 
-        At the margin before the deadline `at_deadline` is called, and the process leaves with its result.
+        At the margin before the deadline `at_deadline` is called, and the process leaves with `leave_code`. All
+        three are methods, held weakly: the threads here are never unwound, so whatever they lead to, the program's
+        globals among it, would not be finalized when the interpreter ends, and its open files not be flushed.
         """
         with self._lock:
-            self._on_notice, self._at_deadline = on_notice, at_deadline
+            self._on_notice, self._at_deadline = WeakMethod(on_notice), WeakMethod(at_deadline)
+            self._leave_code = WeakMethod(leave_code)
             notice = self.notice
         if notice is not None:
             on_notice(notice)
-            self.told.set()
 
     def post(self, source: str, reason: str) -> None:
         """A warning arrived. The first one sets the deadline; what comes later cannot extend it."""
@@ -93,74 +103,91 @@ class NoticeBoard:
                 return
             notice = make_notice(source, reason, self._surroundings.grace_seconds, self._clock)
             self.notice = notice
-            on_notice = self._on_notice
-        threading.Thread(target=self._guard, args=(notice,), name="outlast-guard", daemon=True).start()
+            on_notice = self._on_notice() if self._on_notice is not None else None
+        self._armed.set()
         if on_notice is not None:
             on_notice(notice)
-            self.told.set()
+        del on_notice
+        self._told.set()
 
-    def _guard(self, notice: Notice) -> None:
-        wait = notice.remaining_seconds - self._surroundings.margin_seconds
-        threading.Event().wait(max(0.0, wait))
-        code = self._surroundings.interrupted_exit_code
-        if self._at_deadline is not None:
-            code = self._at_deadline(notice)
-        leave_now(code)
+    def settle(self) -> None:
+        """Waits a moment until a notice that has come is told."""
+        if self.notice is not None:
+            self._told.wait(_LONGEST_POST_SECONDS)
 
+    def _guard(self) -> None:
+        """Leaves at the margin before the deadline, whatever the program is doing."""
+        notice = self._wait_for_the_margin()
+        try:
+            at_deadline = self._at_deadline() if self._at_deadline is not None else None
+            if at_deadline is not None:
+                at_deadline(notice)
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None and not stream.closed:
+                    stream.flush()
+        finally:
+            self._leave()
 
-def leave_now(code: int) -> None:
-    """Ends the process without unwinding; gives standard output half a second to be flushed."""
-    flusher = threading.Thread(target=_flush_standard_streams, daemon=True)
-    flusher.start()
-    flusher.join(0.5)  # the main thread may hold the stream's lock inside a blocked write
-    os._exit(code)
+    def _backstop(self) -> None:
+        """Leaves half a margin later, if the guard is held up: by a pipe that nobody reads, a storage that hangs."""
+        self._wait_for_the_margin()
+        threading.Event().wait(self._surroundings.margin_seconds / 2)
+        self._leave()
 
+    def _leave(self) -> None:
+        leave_code = self._leave_code() if self._leave_code is not None else None
+        os._exit(leave_code() if leave_code is not None else self._surroundings.interrupted_exit_code)
 
-def _flush_standard_streams() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None and not stream.closed:
-            stream.flush()
+    def _wait_for_the_margin(self) -> Notice:
+        while self.notice is None:
+            self._armed.wait()
+        threading.Event().wait(max(0.0, self.notice.remaining_seconds - self._surroundings.margin_seconds))
+        return self.notice
 
 
 Handler = Callable[[int, FrameType | None], Any] | int | None
+_FROM_HANDLER = 0x80  # marks a signal's number as sent by the Python handler
 
 
 class SignalListener:
     """Hears signals through the wakeup descriptor and posts them on the board.
 
     Only the main thread may install handlers; from another one `install` says so once and hears nothing. An
-    earlier Python handler is called as before. A forked child gets the earlier behaviour back.
+    earlier Python handler is called as before. A forked child gets the earlier behaviour back. An event loop that
+    takes the wakeup descriptor for itself, and then leaves none, makes it slower: the Python handler tells it then.
     """
 
     def __init__(self, board: NoticeBoard, console: Console, signals: tuple[signal.Signals, ...]) -> None:
         self._board, self._console, self._signals = board, console, signals
         self._earlier: dict[int, Handler] = {}
-        self._earlier_wakeup = -1
+        self._told = False
         self._forking = threading.local()
-        self._warned = False
         self._reader: socket.socket | None = None
         self._writer: socket.socket | None = None
 
     def install(self) -> None:
-        """Begins to listen, unless it does already."""
+        """Begins to listen, if it does not yet."""
         if self._reader is not None:
             return
         if threading.current_thread() is not threading.main_thread():
-            if not self._warned:
+            if not self._told:
                 self._console.warning(
                     "the job runs in a side thread, where Python allows no signal handlers: SIGTERM is not heard; "
                     "periodic saves go on"
                 )
-            self._warned = True
+            self._told = True
             return
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
         # The wakeup descriptor first: from the first handler on, every signal is heard.
-        self._earlier_wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        earlier = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         for number in self._signals:
             self._earlier[number] = signal.signal(number, self._handle)
         os.register_at_fork(before=self._block, after_in_parent=self._unblock, after_in_child=self._forget_in_child)
-        threading.Thread(target=self._listen, args=(self._reader,), name="outlast-listener", daemon=True).start()
+        known = {int(number): number.name for number in self._signals}
+        arguments = (self._reader, known, self._board, _Descriptor.of(earlier))
+        threading.Thread(target=_listen, args=arguments, name="outlast-listener", daemon=True).start()
+        atexit.register(self._let_go)
 
     def put_back(self) -> None:
         """Puts the user's own handlers back; where there was none, the signal goes on stopping nothing at once.
@@ -174,33 +201,24 @@ class SignalListener:
                 signal.signal(number, earlier)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        """Runs in the main thread when it is next in the interpreter, long after `_listen` may have heard.
-
-        Unless an event loop has taken the wakeup descriptor; so the number is sent once more. Not posted here: the
-        interrupted code may hold the board's lock.
-        """
+        """Runs in the main thread when it is next in the interpreter, long after `_listen` may have heard."""
         if self._writer is not None:
-            with suppress(OSError):  # the socket is full of numbers that say the same
-                self._writer.send(bytes([number]))
+            with suppress(BlockingIOError):
+                self._writer.send(bytes([number | _FROM_HANDLER]))
+        # The handler of the user may leave at once, and then the exit code depends on the notice.
+        until = time.monotonic() + _LONGEST_POST_SECONDS
+        while self._board.notice is None and time.monotonic() < until:
+            time.sleep(0.001)
         earlier = self._earlier.get(number)
         if callable(earlier):
             earlier(number, frame)
 
-    def _listen(self, reader: socket.socket) -> None:
-        known = {int(number): number.name for number in self._signals}
-        while heard := reader.recv(64):
-            self._pass_on(heard)
-            for number in heard:
-                if number in known:
-                    self._board.post(known[number], f"{known[number]} from the platform or the user")
-
-    def _pass_on(self, heard: bytes) -> None:
-        """An event loop that had the wakeup descriptor before goes on working."""
-        if self._earlier_wakeup >= 0:
-            try:
-                os.write(self._earlier_wakeup, heard)
-            except OSError:
-                self._earlier_wakeup = -1  # its owner has closed it
+    def _let_go(self) -> None:
+        """At exit: see NoticeBoard.serve; what is registered for forks stays even longer than the threads."""
+        if os.getpid() == self._board.owner:
+            self._board.settle()
+            self.put_back()
+            self._earlier = {}
 
     # Between fork and the child's first line, a signal to the child would be written into the parent's descriptor.
     # So signals wait during the fork, and meet a child that has its earlier behaviour back.
@@ -218,6 +236,43 @@ class SignalListener:
                 signal.signal(number, earlier if earlier is not None else signal.SIG_DFL)
         self._earlier = {}
         self._unblock()
+
+
+@dataclass(frozen=True, slots=True)
+class _Descriptor:
+    """A file descriptor of somebody else, who may close it: its number can stand for another file then."""
+
+    number: int
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, number: int) -> "_Descriptor | None":
+        """None for a number that stands for nothing."""
+        try:
+            status = os.fstat(number)
+        except OSError:
+            return None
+        return cls(number, status.st_dev, status.st_ino)
+
+    def write(self, data: bytes) -> None:
+        """Writes if it is still the same; what does not fit is dropped, as the interpreter does."""
+        if _Descriptor.of(self.number) == self:
+            with suppress(OSError):
+                os.write(self.number, data)
+
+
+def _listen(
+    reader: socket.socket, known: Mapping[int, str], board: NoticeBoard, earlier_wakeup: _Descriptor | None
+) -> None:
+    """The listener's thread."""
+    while heard := reader.recv(64):
+        if earlier_wakeup is not None:  # an event loop that had it before goes on working
+            earlier_wakeup.write(bytes(number for number in heard if number < _FROM_HANDLER))
+        for number in heard:
+            name = known.get(number & ~_FROM_HANDLER)
+            if name is not None:
+                board.post(name, f"{name} from the platform or the user")
 
 
 _board: NoticeBoard | None = None

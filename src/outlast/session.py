@@ -2,11 +2,10 @@
 
 import os
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
 from typing import Any, NoReturn
 
 from outlast.checkpoint.attempt import Attempt, StartRequest, Superseded
@@ -20,6 +19,7 @@ from outlast.clock import format_duration
 from outlast.errors import (
     EXIT_RETRY,
     CheckpointCorrupt,
+    ExitingError,
     Interrupted,
     LoopMisused,
     NoGoodCheckpoint,
@@ -83,9 +83,10 @@ class Session:
         self.held_random: RandomState | None = None
         self._owner = os.getpid()
         self._begun = False
+        self._saving = False
         self._requested: bool | None = None
         self._metrics: dict[str, float] = {}
-        self._stopped: Interrupted | None = None
+        self._stopped: str | None = None  # why, and no exception: its traceback would hold the program's globals
         self._leave_code = around.interrupted_exit_code
         self._checkpoint_parts: set[str] = set()
         self._open_checkpoint = ExitStack()
@@ -99,15 +100,18 @@ class Session:
         )
         self._last_commit: CommitName | None = None
         self._saved_mark = self.progress.mark
-        try:
-            self._start()
-        except CheckpointCorrupt as error:
-            raise NoGoodCheckpoint(f"the store is damaged, and no step was done: {error}") from error
 
     # --- the start ----------------------------------------------------------------------------------
 
-    def _start(self) -> None:
-        self.board.serve(self._on_notice, self._at_deadline)
+    def start(self) -> None:
+        """Claims an attempt and restores the newest good checkpoint."""
+        try:
+            self._claim_and_restore()
+        except CheckpointCorrupt as error:
+            raise NoGoodCheckpoint(f"the store is damaged, and no step was done: {error}") from error
+
+    def _claim_and_restore(self) -> None:
+        self.board.serve(self._on_notice, self._at_deadline, self._code_at_deadline)
         exit_watch().watch(self._code_now, self._on_crash)
         self.raise_if_noticed()
         store = open_store(self.options.url)
@@ -248,6 +252,7 @@ class Session:
 
     def border(self) -> None:
         """Between two steps: stops at a notice, saves when a save is due or was asked for."""
+        self.check_process()
         if self.board.notice is not None or self._stopped is not None:
             self.stop(at_border=True)
         if self._requested is None and not self._schedule.is_due(**self._border_moment):
@@ -255,6 +260,8 @@ class Session:
         if self._requested is not None or self.progress.mark != self._saved_mark:
             pinned, self._requested = bool(self._requested), None
             self._try_save(pinned=pinned)
+            if self.board.notice is not None:  # it came during the save: the next step may be a long one
+                self.stop(at_border=True)
 
     @property
     def _border_moment(self) -> dict[str, Any]:
@@ -280,7 +287,9 @@ class Session:
         Within an epoch the code around `batches` would run a second time after a resume from a save at once.
         """
         self.check_process()
-        if self.finished:
+        if self._stopped is not None:  # what the program did since is no state at a border
+            self.stop()
+        if self.finished or (self.prior_finish is not None and not self._begun):
             self.console.info("the run is finished: nothing is saved")
         elif self.in_step or self.in_epoch:
             self._requested = pinned or bool(self._requested)
@@ -291,6 +300,7 @@ class Session:
 
     def log(self, numbers: Mapping[str, float]) -> None:
         """Keeps the numbers that go into the next commit record."""
+        self.check_process()
         self._metrics |= numbers
 
     # --- saves --------------------------------------------------------------------------------------
@@ -301,6 +311,7 @@ class Session:
         clock = self.around.clock
         began = clock.monotonic_seconds()
         self.record(SaveStarted(step))
+        self._saving = True
         try:
             snapshot = self.state.snapshot(self.progress, self.held_random)
             self._last_commit = self.attempt.commit(snapshot, step, pinned=pinned, metrics=self._metrics)
@@ -312,14 +323,17 @@ class Session:
             self.console.error(f"the save at step {step} failed: {error}. Last good checkpoint: {good}")
             self._schedule.saved(**self._border_moment, seconds=0.0)
             return str(error)
+        finally:
+            self._saving = False
         self._saved_mark = self.progress.mark
         self._schedule.saved(**self._border_moment, seconds=clock.monotonic_seconds() - began)
         return None
 
     def _be_superseded(self, error: Superseded) -> NoReturn:
         self.console.error(f"superseded: {error}. This process saves and deletes nothing more, and leaves")
-        self._stopped = Interrupted(self._leave_code, f"superseded: {error}")
-        raise self._stopped from error
+        self._leave_code = self.around.interrupted_exit_code
+        self._stopped = f"superseded: {error}"
+        raise Interrupted(self._leave_code, self._stopped) from error
 
     # --- the ends -----------------------------------------------------------------------------------
 
@@ -327,27 +341,24 @@ class Session:
         """The stop: at a border the state is made durable if it is not yet; raises Interrupted, again at each call."""
         if self._stopped is None:
             notice = self.board.notice
-            if notice is not None:
-                self.board.told.wait(0.25)  # so that a process that ends at once has recorded why
+            self.board.settle()  # so that a process that ends at once has recorded why
             reason = notice.reason if notice else "stopped"
-            if at_border and self.progress.mark != self._saved_mark and self._try_save():
-                self._leave_code = EXIT_RETRY
-            self._stopped = Interrupted(self._leave_code, reason)
-            saved = self._saved_mark[0]
-            lost = self.progress.completed - saved
-            self.record(Stopped(self.progress.completed, self._leave_code, reason, lost))
+            failed = at_border and self.progress.mark != self._saved_mark and self._try_save()
+            self._leave_code = EXIT_RETRY if failed else self.around.interrupted_exit_code
+            self._stopped = reason
+            self.record(Stopped(self.progress.completed, self._leave_code, reason, self._unsaved_steps))
             left = f", {format_duration(notice.remaining_seconds)} before the deadline" if notice else ""
             self.console.notice(
-                f"stopped after step {self.progress.completed} ({reason}); checkpoint of step {saved}"
+                f"stopped after step {self.progress.completed} ({reason}); checkpoint of step {self._saved_mark[0]}"
                 f"{left}; leaving with exit code {self._leave_code}"
             )
-        raise self._stopped
+        raise Interrupted(self._leave_code, self._stopped)
 
     def finish(self, total: int | None) -> None:
         """The last state is made durable and the run is marked finished. Raises SaveFailed when that cannot be done."""
         self.check_process()
         if self._stopped is not None:
-            raise self._stopped
+            self.stop()
         if self.finished:
             return
         error = None
@@ -356,7 +367,6 @@ class Session:
             if error is None:
                 break
         else:
-            self._leave_code = EXIT_RETRY
             raise SaveFailed(f"the run is done and could not be made durable: {error}; a rerun repeats the last part")
         self.finished, self.in_epoch = True, False
         self.record(Finished(self.progress.completed))
@@ -406,37 +416,55 @@ class Session:
             append_event(self.around.env, to_line(event, self.around.clock))
         self.console.notice(f"notice: {notice.reason}; {format_duration(notice.grace_seconds)} of grace; {what}")
 
-    def _at_deadline(self, notice: Notice) -> int:
-        lost = self.progress.completed - self._saved_mark[0]
-        if self.finished:
-            said = "the code after the loop did not end within the grace; a rerun repeats it"
-        elif self._stopped is not None:
-            said = "the program did not end within the grace after the stop"
-        else:
-            said = (
-                f"the step under way did not end within the grace of {format_duration(notice.grace_seconds)}; "
-                f"{lost} completed steps since the last checkpoint are lost; save more often (every=...)"
-            )
-        event = Stopped(self.progress.completed, self._leave_code, said, lost)
-        last_words: list[tuple[Callable[[Any], None], Any]] = [
-            (self.record, event),
-            (self.console.error, f"{said}; leaving with exit code {self._leave_code}"),
-        ]
-        writers = [Thread(target=say, args=(what,), daemon=True) for say, what in last_words]
-        for writer in writers:
-            writer.start()
-        for writer in writers:
-            writer.join(0.25)  # the storage may be what hangs, or the reader of standard error
+    def _at_deadline(self, notice: Notice) -> None:
+        said, lost = self._what_did_not_end(notice), self._unsaved_steps
+        # The journal first: nobody may be reading standard error any more, and then the line never returns.
+        self.record(Stopped(self.progress.completed, self._leave_code, said, lost))
+        self.console.error(f"{said}; leaving with exit code {self._leave_code}")
+
+    def _code_at_deadline(self) -> int:
         return self._leave_code
+
+    def _what_did_not_end(self, notice: Notice) -> str:
+        within = f"did not end within the grace of {format_duration(notice.grace_seconds)}"
+        if self.finished:
+            return f"the code after the loop {within}; a rerun repeats it"
+        if self._stopped is not None:
+            return f"the program {within} after the stop"
+        if self._saving:
+            what, advice = (
+                f"the save at step {self.progress.completed}",
+                "the state is too large for this storage and grace",
+            )
+        elif self.in_step:
+            what, advice = "the step under way", "save more often (every=...)"
+        else:
+            what = "the code outside the steps" if self._begun else "the code before the first step"
+            advice = "call job.check() in it"
+        return f"{what} {within}; {self._unsaved_steps} completed steps since the last checkpoint are lost; {advice}"
+
+    @property
+    def _unsaved_steps(self) -> int:
+        return self.progress.completed - self._saved_mark[0]
+
+    def leave_with(self, error: ExitingError) -> None:
+        """Says an error that leaves with its own code, since a SystemExit shows no text; a notice changes no code."""
+        self.console.tell(error)
+        self._leave_code = error.exit_code
 
     def _code_now(self) -> int | None:
         unfinished = not self.finished and os.getpid() == self._owner
         return self._leave_code if unfinished and (self.board.notice or self._stopped) else None
 
     def _on_crash(self, error: BaseException) -> None:
-        # Ctrl-C is a person's wish and no fault of the program.
-        if not self.finished and os.getpid() == self._owner and not isinstance(error, KeyboardInterrupt):
-            self.record(Crashed(self.progress.completed, f"{type(error).__name__}: {error}"[:500]))
+        """An exception that a notice brought about, or a person at the keyboard, is no fault of the program's."""
+        if self.finished or os.getpid() != self._owner or isinstance(error, KeyboardInterrupt):
+            return
+        completed, said = self.progress.completed, f"{type(error).__name__}: {error}"[:500]
+        if self.board.notice is None:
+            self.record(Crashed(completed, said))
+        else:
+            self.record(Stopped(completed, self._leave_code, said, self._unsaved_steps))
 
     def check_process(self) -> None:
         """Raises LoopMisused in a forked child."""

@@ -1,271 +1,201 @@
-"""B22: a notice is answered from the moment the Job is made, in whatever thread, and is nobody else's business."""
+"""B22: a signal comes before the loop does, or the job has to share signals with somebody else."""
 
 import signal
-import time
+import threading
 from pathlib import Path
 
 import pytest
-from driving import Running, commits, events, run
+from signalled import LOOP, START, Program, commits, events, indented, run
+from supervised import PID_1, need_pid_namespaces
 
-from outlast.events import NoticeHeard
-
-PID_1 = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
-START = """
-import os, signal, subprocess, sys, threading, time
-import outlast
-def mark(text="mark"):
-    print(text, flush=True)
-def wait_until_heard():
-    while not job.stopping:
-        time.sleep(0.001)
-"""
-MAKE = "state = {'n': 0}\njob = outlast.Job(state=state, every='0s')\n"
-LOOP = "for step in job.steps(1000):\n    state['n'] += 1\n    time.sleep(0.02)\n"
+IN_TIME_SECONDS = 10.0  # of a grace of 30: it did not wait for the guard
+STEP_LOOP = "for step in job.steps(8):\n    say('a step')\n"
+EPOCH_LOOP = "for epoch in job.epochs(2):\n    for batch in job.batches(range(4)):\n        say('a step')\n"
+SIGNAL_TO_ITSELF = "os.kill(os.getpid(), signal.SIGTERM)\nuntil_it_is_heard()\n"
 
 
-def in_namespace(program: str, folder: Path) -> tuple[Running, int]:
-    """A program that is PID 1, and its PID outside; skipped where namespaces are not allowed."""
-    running = Running(program, folder, prefix=PID_1)
-    try:
-        running.wait_for("mark")
-    except AssertionError as error:
-        if "unshare" in str(error):
-            pytest.skip("no PID namespaces here")
-        raise
-    children = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children").read_text().split()
-    return running, int(children[0])
+@pytest.fixture(params=[(), PID_1], ids=["plain", "pid-1"])
+def prefix(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    if request.param:
+        need_pid_namespaces()
+    return request.param
 
 
-def test_before_the_job_a_signal_ends_the_process_as_ever(tmp_path: Path) -> None:
-    ended = Running(START + "mark()\ntime.sleep(30)\n" + MAKE, tmp_path).wait_for("mark").signal().ended(5)
-    assert (ended.code, ended.seconds < 1) == (-signal.SIGTERM, True)
+def test_before_the_job_is_made_the_signal_does_what_it_always_did(tmp_path: Path) -> None:
+    with Program("import time, outlast\nprint('imported', flush=True)\ntime.sleep(1000)", tmp_path) as program:
+        program.wait_for("imported").send()
+        assert program.leave().code == -signal.SIGTERM
     assert not (tmp_path / "store").exists()
 
 
-BETWEEN = {
-    "in start-up code": MAKE + "mark()\ntime.sleep(0.5)\n" + LOOP,
-    "in start-up code that checks": MAKE + "mark()\nfor _ in range(500):\n    time.sleep(0.01); job.check()\n" + LOOP,
-    "just before the loop": MAKE + "loop = job.steps(9)\nmark()\nwait_until_heard()\nnext(loop)\n",
-    "while parts are registered": MAKE + "mark()\ntime.sleep(0.5)\njob.register('late', [])\n" + LOOP,
-}
+@pytest.mark.parametrize("loop", [STEP_LOOP, EPOCH_LOOP])
+def test_a_signal_between_the_job_and_the_loop_stops_before_the_first_step(
+    loop: str, prefix: tuple[str, ...], tmp_path: Path
+) -> None:
+    program = START + "say('made')\ntime.sleep(0.3)\n" + loop
+    with Program(program, tmp_path, prefix=prefix) as running:
+        running.wait_for("made")
+        sent_at = running.send()
+        left = running.leave()
+    assert left.code == 143
+    assert left.at - sent_at < IN_TIME_SECONDS
+    assert "a step" not in left.out
+    assert commits(tmp_path) == [], "a stop before the first step saved"
+    assert events(tmp_path, "SaveStarted") == []
+    assert run(program, tmp_path).code == 0
 
 
-@pytest.mark.parametrize("pid_1", [False, True])
-@pytest.mark.parametrize("moment", BETWEEN)
-def test_a_stop_before_the_first_step_is_prompt_and_writes_nothing(moment: str, pid_1: bool, tmp_path: Path) -> None:
-    if pid_1:
-        running, target = in_namespace(START + BETWEEN[moment], tmp_path)
-        import os
-
-        os.kill(target, signal.SIGTERM)
-        running.since = time.monotonic()
-    else:
-        running = Running(START + BETWEEN[moment], tmp_path).wait_for("mark").signal()
-    ended = running.ended(5)
-    assert (ended.code, ended.seconds < 2) == (143, True)
+@pytest.mark.parametrize(
+    "begin",
+    [
+        f"{SIGNAL_TO_ITSELF}{STEP_LOOP}",
+        f"loop = job.steps(8)\n{SIGNAL_TO_ITSELF}for step in loop:\n    say('a step')\n",
+        f"loop = job.epochs(8)\n{SIGNAL_TO_ITSELF}for epoch in loop:\n    say('a step')\n",
+        f"for epoch in job.epochs(2):\n{SIGNAL_TO_ITSELF}".replace("\nos", "\n    os").replace("\nuntil", "\n    until")
+        + "    for batch in job.batches(range(4)):\n        say('a step')\n",
+        f"job.register('more', [1])\n{SIGNAL_TO_ITSELF}job.check()\nsay('a step')\n",
+    ],
+)
+def test_a_signal_just_before_the_loop_stops_before_the_first_step(begin: str, tmp_path: Path) -> None:
+    left = run(START + begin, tmp_path)
+    assert left.code == 143
+    assert "a step" not in left.out
     assert commits(tmp_path) == []
-    assert len(events(tmp_path, NoticeHeard)) == 1
 
 
-def test_a_stop_while_a_large_state_is_restored_is_prompt_and_leaves_the_store_alone(tmp_path: Path) -> None:
-    big = "state = {'n': 0, 'blob': bytearray(300_000_000)}\nmark()\n"
-    first = (
-        START + big + "job = outlast.Job(state=state)\nnext(job.steps(5))\njob._session.in_step = False\njob.save()\n"
-    )
-    assert run(first, tmp_path).code == 0
+def test_a_signal_while_the_checkpoint_is_read_ends_the_start(prefix: tuple[str, ...], tmp_path: Path) -> None:
+    program = START.replace('{"done": []}', '{"done": [], "blob": os.urandom(60 << 20)}')
+    assert run(program + "job.save()\n", tmp_path).code == 0
     before = commits(tmp_path)
-    for delay in (0.0, 0.05, 0.1, 0.2):
-        program = START + big + "job = outlast.Job(state=state)\n" + LOOP.replace("0.02", "5")
-        running = Running(program, tmp_path).wait_for("mark")
-        time.sleep(delay)
-        ended = running.signal().ended(4)
-        assert ended.code in (143, -signal.SIGTERM)
-        assert "completed" not in ended.out
-        assert commits(tmp_path) == before
+    (tmp_path / "events").unlink()
+    with Program(program + STEP_LOOP, tmp_path, prefix=prefix) as running:
+        running.wait_for_event("AttemptStarted")
+        sent_at = running.send()
+        left = running.leave()
+    assert left.code == 143
+    assert left.at - sent_at < IN_TIME_SECONDS
+    assert "a step" not in left.out
+    assert events(tmp_path, "LoopStarted") == []
+    assert commits(tmp_path) == before
+    assert run(program + STEP_LOOP, tmp_path).out.count("a step") == 8
 
 
-def test_a_job_in_a_side_thread_works_and_says_once_that_it_hears_no_signals(tmp_path: Path) -> None:
-    program = (
-        START
-        + """
-def train():
-    state = {"n": 0}
-    job = outlast.Job(state=state, every="0s")
-    for step in job.steps(5):
-        state["n"] += 1
-    mark(f"n {state['n']}")
-thread = threading.Thread(target=train)
-thread.start()
-thread.join()
-def again():
-    outlast.Job(state={"n": 0}, name="second")
-thread = threading.Thread(target=again)
-thread.start()
-thread.join()
-"""
-    )
-    ended = run(program, tmp_path)
-    assert (ended.code, "n 5" in ended.out) == (0, True)
-    assert ended.err.count("warning") == 1
-
-
-def test_a_job_in_the_main_thread_hears_even_if_the_first_one_was_in_a_side_thread(tmp_path: Path) -> None:
-    program = START + "t = threading.Thread(target=lambda: outlast.Job(state={}, name='first'))\nt.start()\nt.join()\n"
-    ended = Running(program + MAKE + "mark()\n" + LOOP, tmp_path).wait_for("mark").signal().ended(5)
-    assert (ended.code, ended.seconds < 1) == (143, True)
-
-
-def test_the_users_handler_is_called_too_and_is_back_after_the_loop(tmp_path: Path) -> None:
-    program = (
-        START
-        + """
-def mine(number, frame):
-    mark(f"mine {number}")
-signal.signal(signal.SIGTERM, mine)
-"""
-        + MAKE
-        + """
-for step in job.steps(3):
-    if step == 2:
-        os.kill(os.getpid(), signal.SIGTERM); wait_until_heard()
-mark(f"back {signal.getsignal(signal.SIGTERM) is mine}")
-"""
-    )
-    ended = run(program, tmp_path)
-    assert ended.out.splitlines() == ["mine 15", "back True"]
-    assert ended.code == 0
-
-
-@pytest.mark.parametrize("taker", ["signal.set_wakeup_fd(-1)", "take()"])
-def test_a_notice_is_heard_when_other_code_has_taken_the_wakeup_descriptor(taker: str, tmp_path: Path) -> None:
-    program = (
-        START
-        + MAKE
-        + f"""
-import asyncio
-def take():
-    async def main():
-        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, print)
-    asyncio.run(main())
-{taker}
-mark()
-"""
-        + LOOP
-    )
-    ended = Running(program, tmp_path, env={"OUTLAST_GRACE": "5"}).wait_for("mark").signal().ended(10)
-    assert (ended.code, ended.seconds < 1) == (143, True)
-
-
-CHILDREN = {
-    "fork": """
-def start():
-    child = os.fork()
-    if not child:
-        time.sleep(30)
-        os._exit(3)
-    return child
-def end(child):
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-""",
-    "multiprocessing fork": """
-import multiprocessing
-processes = {}
-def start():
-    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(30,))
-    child.start()
-    processes[child.pid] = child
-    return child.pid
-def end(child):
-    processes[child].join()
-    return processes[child].exitcode
-""",
-    "subprocess": """
-processes = {}
-def start():
-    child = subprocess.Popen(["sleep", "30"])
-    processes[child.pid] = child
-    return child.pid
-def end(child):
-    return processes[child].wait()
-""",
-}
-
-
-@pytest.mark.parametrize("kind", CHILDREN)
-def test_a_signal_to_a_child_ends_the_child_and_is_no_notice(kind: str, tmp_path: Path) -> None:
-    program = (
-        START
-        + MAKE
-        + CHILDREN[kind]
-        + """
-codes = []
-for step in job.steps(200):
-    child = start()
-    os.kill(child, signal.SIGTERM)  # right after the fork
-    codes.append(end(child))
-    state["n"] += 1
-mark(f"{sorted(set(codes))} {job.notice}")
-"""
-    )
-    ended = run(program.replace("every='0s'", "every=outlast.Steps(50)"), tmp_path)
-    assert ended.out.splitlines() == ["[-15] None"]
-    assert ended.code == 0
-
-
-def test_a_spawned_child_is_as_ever(tmp_path: Path) -> None:
-    program = (
-        START
-        + """
-import multiprocessing
-if __name__ == "__main__":
-    job = outlast.Job(state={})
-    for step in job.steps(1):
-        child = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(30,))
-        child.start()
-        child.terminate()
-        child.join()
-        mark(f"{child.exitcode} {job.notice}")
-"""
-    )
-    assert run(program, tmp_path).out.splitlines() == ["-15 None"]
-
-
-def test_a_forked_child_that_goes_on_with_the_loop_never_saves(tmp_path: Path) -> None:
-    program = (
-        START
-        + MAKE
-        + """
-for step in job.steps(5):
-    if step == 2:
-        child = os.fork()
-        if child:
-            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            mark(f"child {code}")
-    state["n"] += 1
-mark(f"n {state['n']}")
-"""
-    )
-    ended = run(program, tmp_path)
-    assert ended.out.splitlines() == ["child 1", "n 5"]
-    assert "belongs to process" in ended.err
-    assert ended.code == 0
-
-
-@pytest.mark.parametrize("call", ["job.save()", "job.finish()", "job.check()", "job.register('x', 1)"])
-def test_a_forked_child_may_not_use_the_job(call: str, tmp_path: Path) -> None:
-    program = (
-        START
-        + MAKE
-        + f"""
-if not os.fork():
-    try:
-        {call}
-    except outlast.LoopMisused:
-        mark("refused")
-    os._exit(0)
-os.wait()
-"""
-    )
-    ended = run(program, tmp_path)
-    assert ended.out.splitlines() == ["refused"]
+def test_signals_all_along_the_start_leave_with_one_of_the_two_right_codes(tmp_path: Path) -> None:
+    """Whatever line it is on: killed by the signal before there is a job, the retry code after."""
+    codes = []
+    for tenths in range(8):
+        with Program(START + "until_it_is_heard()\n" + STEP_LOOP, tmp_path) as program:
+            timer = threading.Timer(tenths * 0.05, program.send)
+            timer.start()
+            codes.append(program.leave().code)
+            timer.join()
+    assert set(codes) <= {-signal.SIGTERM, 143}
     assert commits(tmp_path) == []
+    assert all(path.stat().st_size for path in (tmp_path / "store").rglob("*") if path.is_file())
+
+
+# --- signals are shared -----------------------------------------------------------------------------
+
+IN_A_SIDE_THREAD = """
+import threading, time
+import outlast
+
+def train(name):
+    job = outlast.Job(state={"n": 1}, name=name)
+    for step in job.steps(8):
+        pass
+    print(name, "finished", job.finished, flush=True)
+
+for name in ("first", "second"):
+    thread = threading.Thread(target=train, args=(name,))
+    thread.start()
+    thread.join()
+"""
+
+
+def test_a_job_in_a_side_thread_works_and_warns_once(tmp_path: Path) -> None:
+    left = run(IN_A_SIDE_THREAD, tmp_path)
+    assert left.code == 0
+    assert left.out == "first finished True\nsecond finished True\n"
+    assert sum("side thread" in line for line in left.told()) == 1
+
+
+def test_a_job_in_the_main_thread_hears_after_one_in_a_side_thread(tmp_path: Path) -> None:
+    main = "job = outlast.Job(state={})\nimport os\nos.kill(os.getpid(), 15)\nfor step in job.steps(None):\n    pass\n"
+    assert run(IN_A_SIDE_THREAD + main, tmp_path).code == 143
+
+
+EARLIER_HANDLER = "import signal\ndef mine(number, frame):\n    print('mine', number, flush=True)\n"
+
+
+def test_a_handler_of_the_user_is_called_too_and_is_put_back_after_the_loop(tmp_path: Path) -> None:
+    program = EARLIER_HANDLER + "signal.signal(signal.SIGTERM, mine)\n" + START
+    stopped = run(program + SIGNAL_TO_ITSELF + STEP_LOOP, tmp_path)
+    assert stopped.code == 143
+    assert stopped.out == "mine 15\n"
+    after = "assert signal.getsignal(signal.SIGTERM) is mine\nos.kill(os.getpid(), 15)\nuntil_it_is_heard()\n"
+    finished = run(program + STEP_LOOP + after, tmp_path)
+    assert finished.code == 0, finished.err
+    assert finished.out.endswith("mine 15\n")
+
+
+@pytest.mark.parametrize("leaves", ["sys.exit(0)", "raise KeyboardInterrupt"])
+def test_a_handler_of_the_user_that_leaves_does_not_look_like_success(leaves: str, tmp_path: Path) -> None:
+    handler = f"import signal, sys\ndef mine(number, frame):\n    {leaves}\nsignal.signal(signal.SIGTERM, mine)\n"
+    assert run(handler + START + SIGNAL_TO_ITSELF + "time.sleep(1)\n", tmp_path).code == 143
+
+
+def test_an_event_loop_that_was_there_before_still_gets_its_signals(tmp_path: Path) -> None:
+    program = """
+import asyncio
+
+async def main():
+    import signal
+    heard = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, heard.set)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, print, "usr1")
+"""
+    job = START + "os.kill(os.getpid(), signal.SIGUSR1)\n" + SIGNAL_TO_ITSELF
+    after = "await asyncio.wait_for(heard.wait(), 10)\nsay('both')\n"
+    program += indented("\n" + job) + indented("\n" + after + STEP_LOOP)
+    left = run(program + "\nasyncio.run(main())\n", tmp_path)
+    assert left.code == 143
+    assert left.out == "usr1\nboth\n"
+
+
+@pytest.mark.parametrize("goes", ["", "loop.remove_signal_handler(signal.SIGUSR1)\n", "loop.close()\n"])
+def test_a_job_still_hears_when_an_event_loop_takes_the_wakeup_descriptor(goes: str, tmp_path: Path) -> None:
+    program = (
+        START
+        + "import asyncio\nloop = asyncio.new_event_loop()\nloop.add_signal_handler(signal.SIGUSR1, print)\n"
+        + goes
+    )
+    with Program(program + LOOP, tmp_path) as running:
+        running.wait_for("begun")
+        sent_at = running.send()
+        left = running.leave()
+    assert left.code == 143
+    assert left.at - sent_at < IN_TIME_SECONDS
+    (stopped,) = events(tmp_path, "Stopped")
+    assert stopped["step"] == commits(tmp_path)[-1]
+
+
+def test_a_descriptor_that_its_owner_closed_gets_no_stray_byte(tmp_path: Path) -> None:
+    """Its number can stand for any file by then, a checkpoint among them."""
+    before = "import os, signal, socket\nours, theirs = socket.socketpair()\nours.setblocking(False)\n"
+    before += "number = ours.fileno()\nsignal.set_wakeup_fd(number)\n"
+    after = "ours.close()\nfile = open('file', 'wb')\nassert file.fileno() == number\n"
+    left = run(before + START + after + SIGNAL_TO_ITSELF + "time.sleep(0.1)\n" + STEP_LOOP, tmp_path)
+    assert left.code == 143, left.err
+    assert (tmp_path / "file").read_bytes() == b""
+
+
+def test_importing_and_describing_a_state_installs_nothing(tmp_path: Path) -> None:
+    left = run(
+        "import signal, sys, threading\nbefore = signal.getsignal(15), sys.excepthook\nimport outlast\n"
+        "assert before == (signal.getsignal(15), sys.excepthook)\nassert threading.active_count() == 1\n"
+        "assert signal.set_wakeup_fd(-1) == -1\n",
+        tmp_path,
+    )
+    assert left.code == 0, left.err
+    assert [path.name for path in tmp_path.iterdir()] == ["program.py"]

@@ -50,10 +50,11 @@ def find_or_start_run(store: Store, request: RunRequest, clock: Clock) -> RunPla
     binding = f"{request.job}/{EXECUTIONS}/{checked_name(request.execution, setting='execution')}.json"
     bound = _bound_run(store, binding)
     if bound is None:
-        place = _start(store, _newest_or_next(store, request, unfinished_only=True), request, clock)
-        _create_once(store, binding, {"run": place.run, "at": iso_utc(clock.wall_seconds())})
-        bound = _bound_run(store, binding) or place.run
-    return RunPlace(request.job, bound)
+        bound = _newest_or_next(store, request, unfinished_only=True).run
+        _create_once(store, binding, {"run": bound, "at": iso_utc(clock.wall_seconds())})
+        bound = _bound_run(store, binding) or bound
+    # Only now: a run started by the task that came second, and left, would be the newest one for ever.
+    return _start(store, RunPlace(request.job, bound), request, clock)
 
 
 def runs_of(store: Store, job: str) -> list[str]:

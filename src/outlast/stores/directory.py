@@ -37,6 +37,7 @@ class DirectoryStore:
         self._root = os.path.abspath(os.path.expanduser(path))
         self._disk = disk or LocalDisk()
         self._known_folders: set[str] = set()
+        self._has_worked = False  # the url is right, then, and what goes wrong later a retry may mend
 
     @property
     def url(self) -> str:
@@ -219,9 +220,10 @@ class DirectoryStore:
     def _answering(self, verb: str, name: str) -> Iterator[None]:
         try:
             yield
-        except (FileExistsError, NotADirectoryError) as error:
-            raise SettingsError(f"url={self.url!r} cannot hold checkpoints: {error}") from error
+            self._has_worked = self._has_worked or verb == "write"
         except OSError as error:
+            if not self._has_worked and isinstance(error, FileExistsError | NotADirectoryError):
+                raise SettingsError(f"url={self.url!r} cannot hold checkpoints: {error}") from error
             raise StoreUnreachable(f"cannot {verb} {name} in {self.url}: {error.strerror or error}") from error
 
 
