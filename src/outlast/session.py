@@ -211,6 +211,7 @@ class Session:
         if self._begun:
             return
         self._begun = True
+        self.state.refuse_new_parts()
         self.state.judge(
             self._checkpoint_parts,
             allow_missing=self.options.allow_missing,

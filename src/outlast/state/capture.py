@@ -17,7 +17,7 @@ from outlast.state.shape import Ground, Standing, class_name
 
 _INLINE_BYTES = 1024  # longer bytes become leaves of their own
 _PLAIN = frozenset({bool, int, float, str, type(None)})
-_FACTORIES = {kind.__name__: kind for kind in (int, float, str, list, dict, set)}
+FACTORIES = {kind.__name__: kind for kind in (int, float, str, list, dict, set)}
 
 
 @runtime_checkable
@@ -187,8 +187,8 @@ class Capture:
         if factory is None:
             return None
         name = getattr(factory, "__name__", "")
-        if _FACTORIES.get(name) is not factory:
-            raise StateUnsupported(f"{path} has default_factory {factory!r}; only {', '.join(_FACTORIES)} can be saved")
+        if FACTORIES.get(name) is not factory:
+            raise StateUnsupported(f"{path} has default_factory {factory!r}; only {', '.join(FACTORIES)} can be saved")
         return name
 
     def _set(self, path: str, value: set[Any]) -> Node:
@@ -226,6 +226,10 @@ class Capture:
         writable = framework.writable(value)
         if writable:
             self._stand(path, Standing.array(spec))
+        elif not spec.extra.get("scalar") and not self._inside_object:
+            self._assign(path, Standing.array(spec))
+        if self._inside_object and 0 not in spec.shape:
+            self.made.inside[path] = spec.dtype
         key = framework.alias_key(value) if not spec.extra.get("scalar") else object()
 
         def build(path: str, value: Any) -> Node:
@@ -259,6 +263,7 @@ class Capture:
         inner = Capture(self._frameworks, require_finite=self._require_finite)
         inner._leaves, inner._names, inner._seen = self._leaves, self._names, self._seen
         inner._open, inner._alive, inner.made.classes = self._open, self._alive, self.made.classes
+        inner.made.inside = self.made.inside
         inner._ground = self._ground and Ground(classes=self._ground.classes)
         inner._inside_object = True
         return inner._node(path, value)
@@ -277,10 +282,7 @@ class Capture:
             return {"$": "namedtuple", "class": self._class(path, kind), "names": list(kind._fields), "v": nodes}
         if dataclasses.is_dataclass(value):
             return self._once(path, id(value), value, self._dataclass)
-        raise StateUnsupported(
-            f"{path} is a {class_name(kind)}, which cannot be restored faithfully; give the class state_dict and "
-            "load_state_dict, make it a dataclass, or leave it out of the state"
-        )
+        raise StateUnsupported(f"{path} is a {class_name(kind)}, which cannot be restored faithfully; {_advice(value)}")
 
     def _dataclass(self, path: str, value: Any) -> Node:
         names = [field.name for field in dataclasses.fields(value)]
@@ -317,6 +319,16 @@ class Capture:
             )
         self.made.standing[path] = standing
 
+    def _assign(self, path: str, standing: Standing) -> None:
+        """Notes an array that a restore assigns; its framework, dtype and shape must stay all the same."""
+        before = self._ground and self._ground.assigned.get(path)
+        if before and before != standing:
+            raise StateUnsupported(
+                f"{path} is a {standing.what} and was a {before.what} at the start, which a resumed program would "
+                "refuse; start with None there"
+            )
+        self.made.assigned[path] = standing
+
     def leaf(self, path: str, data: memoryview, spec: ArraySpec | None = None) -> int:
         """Adds raw bytes under a name made from `path`; returns the index that nodes refer to."""
         data = data.cast("B") if data.nbytes else memoryview(b"")
@@ -331,6 +343,17 @@ class Capture:
     def _refuse_nonfinite(self, path: str, value: Any) -> None:
         if self._require_finite and type(value) in (float, complex) and value - value != 0:
             raise StateUnsupported(f"{path} is {value}, which require_finite=True refuses")
+
+
+def _advice(value: Any) -> str:
+    if callable(value) and hasattr(value, "__qualname__"):
+        return "leave the function out, and make it anew at each start"
+    if hasattr(value, "fileno") or hasattr(value, "acquire"):
+        return "leave it out and open it anew at each start; keep a file's path and position instead"
+    for missing in ("state_dict", "load_state_dict"):
+        if hasattr(value, "state_dict") != hasattr(value, "load_state_dict") and not hasattr(value, missing):
+            return f"its class lacks {missing}"
+    return "give its class state_dict and load_state_dict, make it a dataclass, or leave it out of the state"
 
 
 def _exact_in_json(value: Any) -> bool:

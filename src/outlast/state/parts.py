@@ -1,11 +1,12 @@
 """The user's state: named parts, checked before the first step, captured at borders, restored at the start."""
 
 import sys
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from outlast.errors import CheckpointCorrupt, SettingsError, StateMismatch
+from outlast.errors import CheckpointCorrupt, SettingsError, StateMismatch, StateUnsupported
 from outlast.ports import ArraySpec, Framework
 from outlast.registry import framework_named, frameworks_in_use
 from outlast.state.capture import Capture, Snapshot
@@ -43,7 +44,6 @@ class Resumed:
 
     progress: Progress
     random: RandomState
-    extra_parts: list[str] = field(default_factory=list)
 
 
 class Readable(Protocol):
@@ -82,6 +82,7 @@ class UserState:
         self._restorer: Restorer | None = None
         self._saved: dict[str, Node] = {}
         self.bytes = 0
+        self._kinds: dict[str, type] = {}
         for name in parts:
             self._check(name)
 
@@ -92,6 +93,7 @@ class UserState:
         capture = Capture(frameworks_in_use(), classes=self._classes)
         node = capture.add(_path(name), self.parts[name])
         self._ground.add(capture.made)
+        self._kinds[name] = type(self.parts[name])
         self.bytes += capture.snapshot({"parts": {name: node}}).bytes
 
     def holds(self, value: object) -> bool:
@@ -105,6 +107,7 @@ class UserState:
 
         Raises StateUnsupported naming the key path of what could not be restored.
         """
+        self.refuse_new_parts()
         frameworks = frameworks_in_use()
         capture = Capture(frameworks, ground=self._ground, classes=self._classes, require_finite=self._require_finite)
         parts = {name: capture.add(_path(name), value) for name, value in self.parts.items()}
@@ -119,6 +122,24 @@ class UserState:
         }
         return capture.snapshot({"parts": parts, "loop": loop, "random": _random_node(capture, "@random", random)})
 
+    def refuse_new_parts(self) -> None:
+        """Raises StateUnsupported for parts that came, went or became another container since the dry run.
+
+        A resumed program would not have them, or its own variables would not be what is restored.
+        """
+        for name in sorted(set(self.parts) ^ set(self._kinds)):
+            verb = "has the new part" if name in self.parts else "has lost its part"
+            raise StateUnsupported(
+                f"state {verb} {name!r} since the job was made; name it in Job(state=...), or in job.register before "
+                "the first step"
+            )
+        for name, kind in self._kinds.items():
+            if kind in _CONTAINERS and type(self.parts[name]) is not kind:
+                raise StateUnsupported(
+                    f"{_path(name)} was a {kind.__name__} at the start and is a {type(self.parts[name]).__name__} now; "
+                    "a container is restored in place, so change it in place (or start with None there)"
+                )
+
     # --- restoring ----------------------------------------------------------------------------------
 
     def accept(self, opened: Readable) -> Callable[[], Resumed]:
@@ -130,11 +151,7 @@ class UserState:
         restorer = Restorer(opened.specs, opened.read_leaf, ground=self._ground, framework=_framework)
         try:
             saved = dict(opened.tree["parts"])
-            makes = {
-                name: restorer.plan(_path(name), node, self.parts[name])
-                for name, node in saved.items()
-                if name in self.parts
-            }
+            makes = {name: self._plan(restorer, name, node) for name, node in saved.items() if name in self.parts}
             loop, random = opened.tree["loop"], restorer.plan("@random", opened.tree["random"])
             kept = {name: restorer.plan(f"@{name}", loop[name]) for name in ("at_epoch", "at_iter", "loader")}
             progress = Progress(int(loop["completed"]), int(loop["epoch"]), int(loop["batch"]))
@@ -149,9 +166,16 @@ class UserState:
             state = _random_state(random())
             self._restorer = restorer
             self._saved = {name: node for name, node in saved.items() if name not in makes}
-            return Resumed(progress, state or RandomState({}, {}), [])
+            return Resumed(progress, state or RandomState({}, {}))
 
         return restore
+
+    def _plan(self, restorer: Restorer, name: str, node: Node) -> Callable[[], Any]:
+        make, kind = restorer.plan(_path(name), node, self.parts[name]), self._kinds[name]
+        saved = "list" if isinstance(node, list) else node.get("$", "dict") if isinstance(node, dict) else "value"
+        if kind in _CONTAINERS and saved not in ("same", kind.__name__):
+            raise StateMismatch(f"{_path(name)} is a {kind.__name__} in the program and a {saved} in the checkpoint")
+        return make
 
     def register(self, name: str, value: Any) -> Any:
         """Adds a part, restoring it if the checkpoint has it; returns what stands in the state now."""
@@ -160,7 +184,7 @@ class UserState:
         self.parts[name] = value
         self._check(name)
         if self._restorer is not None and name in self._saved:
-            self.parts[name] = self._restorer.plan(_path(name), self._saved.pop(name), value)()
+            self.parts[name] = self._plan(self._restorer, name, self._saved.pop(name))()
         return self.parts[name]
 
     def judge(
@@ -170,16 +194,20 @@ class UserState:
         missing = sorted(set(self.parts) - set(resumed_parts) - set(allow_missing))
         extra = sorted(set(self._saved) - set(allow_extra))
         if missing or extra:
-            said = [f"the checkpoint has no part {name!r} (allow_missing)" for name in missing]
-            said += [f"the program has no part {name!r} (allow_extra)" for name in extra]
+            said = [f"the checkpoint has no part {name!r}" for name in missing]
+            said += [f"the program has no part {name!r}" for name in extra]
+            allowed = [f"allow_missing={missing}"] * bool(missing) + [f"allow_extra={extra}"] * bool(extra)
             raise StateMismatch(
-                "the state of the program and of the checkpoint differ: " + "; ".join(said) + ". Put the parts into "
-                "the state before the first step, or name those that may differ in the setting in brackets"
+                "the state of the program and of the checkpoint differ: " + "; ".join(said) + ". No step was done. Put "
+                f"the parts into the state before the first step, or pass {', '.join(allowed)} to Job"
             )
 
     def forget_checkpoint(self) -> None:
         """Nothing more is restored from it."""
         self._restorer, self._saved = None, {}
+
+
+_CONTAINERS = (list, dict, set, deque, bytearray)
 
 
 def _path(name: str) -> str:

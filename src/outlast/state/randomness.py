@@ -6,7 +6,7 @@ order of the data; they run again when an epoch is resumed in the middle, and mu
 
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from outlast.ports import Framework
@@ -46,7 +46,6 @@ class Randomness:
 
     ground: Ground
     libraries: bool = True
-    _missing: set[str] = field(default_factory=set)
 
     def read(self, frameworks: Iterable[Framework], loader: object | None = None) -> RandomState:
         """The random state now, with that of the generators inside a data loader."""

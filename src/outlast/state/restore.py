@@ -14,13 +14,13 @@ from typing import Any
 
 from outlast.errors import StateMismatch
 from outlast.ports import ArraySpec, Framework, Unsupported
-from outlast.state.capture import Stateful, load
+from outlast.state.capture import FACTORIES, Stateful, load
 from outlast.state.scalars import FROM_NODE, Node
 from outlast.state.shape import Ground, Standing, class_name
 
 Make = Callable[[], Any]
 ReadLeaf = Callable[[int], memoryview]
-_FACTORIES = {kind.__name__: kind for kind in (int, float, str, list, dict, set)}
+
 _DICTS: dict[str, type] = {"OrderedDict": OrderedDict, "Counter": Counter, "dict": dict}
 
 
@@ -170,7 +170,7 @@ class Restorer:
         if name != "defaultdict":
             make = self._dict(path, items, _DICTS[name], template)
         else:
-            factory = node["factory"] and _FACTORIES[node["factory"]]
+            factory = node["factory"] and FACTORIES[node["factory"]]
             fits = type(template) is defaultdict and template.default_factory is factory
             make = self._dict(path, items, defaultdict, template if fits else defaultdict(factory))
         return self._with_metadata(path, node, make)
@@ -227,6 +227,13 @@ class Restorer:
         framework = self._framework(path, spec.framework)
         if self._expect(path, Standing.array(spec)):
             return lambda: _filled(framework, template, self._read(node["leaf"]))
+        inside = self._ground.inside.get(path)
+        if inside is not None and inside != spec.dtype:  # load_state_dict would cast without a word
+            raise StateMismatch(f"{path} is {inside} in the program, {spec.dtype} in the checkpoint; nothing is cast")
+        assigned = self._ground.assigned.get(path)
+        if assigned is not None and assigned != Standing.array(spec):
+            found = Standing.array(spec).what
+            raise StateMismatch(f"{path} is a {assigned.what} in the program and a {found} in the checkpoint")
         standing = template if framework.owns(template) else None
 
         def make() -> Any:

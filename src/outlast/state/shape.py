@@ -36,12 +36,15 @@ class Standing:
 @dataclass(slots=True)
 class Ground:
     """The in-place values by key path, the classes that stand in the state by name, and what is asked for apart:
-    random generators (with their framework; None for the standard library's) and objects with load_state_dict."""
+    random generators (with their framework; None for the standard library's), objects with load_state_dict, the
+    dtypes of the arrays inside those, and the arrays that are assigned (JAX's, read-only ones)."""
 
     standing: dict[str, Standing] = field(default_factory=dict)
     classes: dict[str, type] = field(default_factory=dict)
     generators: dict[str, tuple[Framework | None, Any]] = field(default_factory=dict)
     objects: list[object] = field(default_factory=list)
+    inside: dict[str, str] = field(default_factory=dict)
+    assigned: dict[str, Standing] = field(default_factory=dict)
 
     def add(self, other: "Ground") -> None:
         """Takes in what another walk found."""
@@ -49,6 +52,8 @@ class Ground:
         self.classes |= other.classes
         self.generators |= other.generators
         self.objects += other.objects
+        self.inside |= other.inside
+        self.assigned |= other.assigned
 
     def below(self, root: str) -> Iterable[str]:
         """The key paths at or below `root`."""
