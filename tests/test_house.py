@@ -21,7 +21,8 @@ FLOOR_OF = {
     "ports": "seams", "registry": "seams", "settings": "seams",
     "stores": "adapters", "queues": "adapters", "sinks": "adapters", "platforms": "adapters", "frameworks": "adapters",
     "state": "parts", "checkpoint": "parts", "schedule": "parts", "notices": "parts", "exits": "parts",
-    "job": "engine", "loops": "engine", "session": "engine", "worker": "engine", "supervise": "engine",
+    "job": "engine", "options": "engine", "loops": "engine", "session": "engine",
+    "worker": "engine", "supervise": "engine",
     "rehearse": "tools", "deploy": "tools", "monitor": "tools",
     "cli": "faces", "__init__": "faces", "testing": "faces",
 }  # fmt: skip

@@ -17,9 +17,10 @@ from outlast.errors import ExitingError, LoopMisused, SettingsError
 from outlast.events import Logged
 from outlast.loops import BatchLoop, EpochLoop, StepLoop, check_total
 from outlast.notices import Notice
+from outlast.options import Options, default_job_name
 from outlast.registry import open_store
-from outlast.schedule import Every
-from outlast.session import Options, Session, default_job_name
+from outlast.schedule import Epochs, Every
+from outlast.session import Session
 from outlast.settings import REHEARSAL_STORE, Surroundings, console_for, look_around
 from outlast.state.parts import UserState
 
@@ -90,6 +91,8 @@ class Job:
                 allow_missing=_names(allow_missing, "allow_missing"),
                 allow_extra=_names(allow_extra, "allow_extra"),
             )
+            if isinstance(classes, type) or not all(isinstance(kind, type) for kind in classes):
+                raise SettingsError(f"classes={classes!r} is not a list of classes")
             if not isinstance(state, dict):
                 raise SettingsError(f"state={type(state).__name__} is not a dict of named parts")
             self._state = UserState(state, classes=classes, random_state=random_state, require_finite=require_finite)
@@ -107,6 +110,9 @@ class Job:
         When it ends, the last state is durable and the run is marked finished. Raises Interrupted at a step border
         when a notice has come, LoopMisused for a second loop.
         """
+        with self._telling():
+            if isinstance(self._session.options.every, Epochs):
+                raise SettingsError("every=Epochs(...) counts epochs, and job.steps has none; use Steps(...)")
         return self._only(StepLoop(self._session, check_total("steps", total)))
 
     def epochs(self, total: int | None) -> Iterator[int]:
@@ -208,7 +214,7 @@ class Job:
     def log(self, **numbers: float) -> None:
         """Journals numbers for the step under way; see `history`. Raises TypeError for what is no number."""
         values = {name: _number(name, value) for name, value in numbers.items()}
-        self._session.log({name: value for name, value in values.items() if math.isfinite(value)})
+        self._session.log(values)
         written = {name: value if math.isfinite(value) else str(value) for name, value in values.items()}
         journal = self._session.attempt.journal
         journal.record_later(Logged(self._session.progress.completed, written))

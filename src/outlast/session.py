@@ -1,19 +1,15 @@
 """The life of one job in one process: start, borders, saves, the stop, the finish. Job is its face."""
 
+import math
 import os
-import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NoReturn
 
 from outlast.checkpoint.attempt import Attempt, StartRequest, Superseded
-from outlast.checkpoint.crashes import CrashPolicy
 from outlast.checkpoint.journal import append_event
-from outlast.checkpoint.places import CommitName, checked_name
+from outlast.checkpoint.places import CommitName
 from outlast.checkpoint.record import CommitRecord
-from outlast.checkpoint.retain import Keep
 from outlast.checkpoint.runs import Finish, RunRequest, find_or_start_run, finish_of, mark_store
 from outlast.clock import format_duration
 from outlast.errors import (
@@ -24,6 +20,8 @@ from outlast.errors import (
     LoopMisused,
     NoGoodCheckpoint,
     SaveFailed,
+    StateMismatch,
+    StateUnsupported,
     StoreUnreachable,
 )
 from outlast.events import (
@@ -41,29 +39,16 @@ from outlast.events import (
 from outlast.events import SaveFailed as SaveFailedEvent
 from outlast.exits import exit_watch
 from outlast.notices import Notice, listen
+from outlast.options import Options
+from outlast.ports import Unsupported
 from outlast.registry import frameworks_in_use, open_store
-from outlast.schedule import Every, schedule_for
+from outlast.schedule import schedule_for
 from outlast.settings import REHEARSAL_STORE, SUPERVISED_EXECUTION, Surroundings
 from outlast.state.parts import Progress, Resumed, UserState
 from outlast.state.randomness import RandomState
 
 _FINISH_TRIES = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The settings of a Job, checked. `rollback_to` is the step of resume=STEP."""
-
-    url: str
-    job: str
-    run: str | None
-    fresh_run: bool
-    rollback_to: int | None
-    every: Every
-    keep: Keep
-    crashes: CrashPolicy
-    allow_missing: Collection[str]
-    allow_extra: Collection[str]
+_FIRST_PAUSE_SECONDS = 0.05
 
 
 class Session:
@@ -84,7 +69,9 @@ class Session:
         self._owner = os.getpid()
         self._begun = False
         self._saving = False
-        self._requested: bool | None = None
+        self._requested: bool | None = None  # the user's wish: None, or whether the checkpoint is to be pinned
+        self._failures = 0
+        self._retry_at = 0.0
         self._metrics: dict[str, float] = {}
         self._stopped: str | None = None  # why, and no exception: its traceback would hold the program's globals
         self._leave_code = around.interrupted_exit_code
@@ -136,6 +123,7 @@ class Session:
             execution=identity.execution or (self._execution if self.options.fresh_run else None),
             named=self.options.run,
             fresh=self.options.fresh_run,
+            back=self.options.rollback_to is not None,
         )
 
     @property
@@ -211,12 +199,7 @@ class Session:
         if self._begun:
             return
         self._begun = True
-        self.state.refuse_new_parts()
-        self.state.judge(
-            self._checkpoint_parts,
-            allow_missing=self.options.allow_missing,
-            allow_extra=self.options.allow_extra,
-        )
+        self._judge()
         if self._restored_record and self.around.env.get(REHEARSAL_STORE):
             self._check_restored(self._restored_record)
         self.state.forget_checkpoint()
@@ -224,11 +207,23 @@ class Session:
         self._schedule.saved(**self._border_moment, seconds=0.0)
         self.record(LoopStarted(self.progress.completed, total))
 
+    def _judge(self) -> None:
+        """Raises StateMismatch or StateUnsupported unless the parts are those of the checkpoint and of the start."""
+        self.state.refuse_new_parts()
+        self.state.judge(
+            self._checkpoint_parts,
+            allow_missing=self.options.allow_missing,
+            allow_extra=self.options.allow_extra,
+        )
+
     def set_random(self, state: RandomState | None, loader: object | None = None) -> None:
         """Sets random state from the checkpoint, if there is any."""
         if state is None:
             return
-        missing = self.state.randomness.set(state, frameworks_in_use(), loader)
+        try:
+            missing = self.state.randomness.set(state, frameworks_in_use(), loader)
+        except Unsupported as error:
+            raise StateMismatch(f"the random state of the checkpoint cannot be set here: {error}") from error
         for name in missing:
             self.console.warning(
                 f"the checkpoint holds the random state of {name}, which the program has not imported before its first "
@@ -258,11 +253,16 @@ class Session:
             self.stop(at_border=True)
         if self._requested is None and not self._schedule.is_due(**self._border_moment):
             return
-        if self._requested is not None or self.progress.mark != self._saved_mark:
-            pinned, self._requested = bool(self._requested), None
-            self._try_save(pinned=pinned)
+        if self.around.clock.monotonic_seconds() < self._retry_at:
+            return
+        if self._wants_save:
+            self._try_save()
             if self.board.notice is not None:  # it came during the save: the next step may be a long one
                 self.stop(at_border=True)
+
+    @property
+    def _wants_save(self) -> bool:
+        return self._requested is not None or self.progress.mark != self._saved_mark
 
     @property
     def _border_moment(self) -> dict[str, Any]:
@@ -295,19 +295,29 @@ class Session:
         elif self.in_step or self.in_epoch:
             self._requested = pinned or bool(self._requested)
         else:
-            error = self._try_save(pinned=pinned)
+            self._judge()
+            self._requested = pinned or bool(self._requested)
+            error = self._try_save()
             if error:
+                self._requested = None  # the caller hears of it
                 raise SaveFailed(f"the save at step {self.progress.completed} failed: {error}")
 
     def log(self, numbers: Mapping[str, float]) -> None:
-        """Keeps the numbers that go into the next commit record."""
+        """Keeps the numbers that go into the next commit record; one that is not finite takes the earlier one away."""
         self.check_process()
-        self._metrics |= numbers
+        for name, value in numbers.items():
+            self._metrics[name] = value
+            if not math.isfinite(value):
+                del self._metrics[name]
 
     # --- saves --------------------------------------------------------------------------------------
 
-    def _try_save(self, *, pinned: bool = False) -> str | None:
-        """Saves; a failure is an event and a loud line, and its text is returned. Stops when superseded."""
+    def _try_save(self) -> str | None:
+        """Saves; a failure is an event and a loud line, and its text is returned. Stops when superseded.
+
+        After a failure a save stays due: it is tried again at the next border, then after pauses that double, up to a
+        minute.
+        """
         step = self.progress.completed
         clock = self.around.clock
         began = clock.monotonic_seconds()
@@ -315,18 +325,25 @@ class Session:
         self._saving = True
         try:
             snapshot = self.state.snapshot(self.progress, self.held_random)
-            self._last_commit = self.attempt.commit(snapshot, step, pinned=pinned, metrics=self._metrics)
+            pinned, metrics = bool(self._requested), dict(self._metrics)
+            self._last_commit = self.attempt.commit(snapshot, step, pinned=pinned, metrics=metrics)
         except Superseded as error:
             self._be_superseded(error)
         except (StoreUnreachable, CheckpointCorrupt) as error:
             self.record(SaveFailedEvent(step, str(error)))
             good = f"step {self._last_commit.step}" if self._last_commit else "none yet"
             self.console.error(f"the save at step {step} failed: {error}. Last good checkpoint: {good}")
-            self._schedule.saved(**self._border_moment, seconds=0.0)
+            self._failures += 1
+            self._retry_at = clock.monotonic_seconds() + min(_FIRST_PAUSE_SECONDS * (2**self._failures - 2), 60.0)
             return str(error)
+        except StateUnsupported as error:
+            self.record(SaveFailedEvent(step, str(error)))
+            raise
         finally:
             self._saving = False
         self._saved_mark = self.progress.mark
+        self._requested, self._failures, self._retry_at = None, 0, 0.0
+        self._metrics.clear()
         self._schedule.saved(**self._border_moment, seconds=clock.monotonic_seconds() - began)
         return None
 
@@ -334,6 +351,7 @@ class Session:
         self.console.error(f"superseded: {error}. This process saves and deletes nothing more, and leaves")
         self._leave_code = self.around.interrupted_exit_code
         self._stopped = f"superseded: {error}"
+        self.record(Stopped(self.progress.completed, self._leave_code, self._stopped, self._unsaved_steps))
         raise Interrupted(self._leave_code, self._stopped) from error
 
     # --- the ends -----------------------------------------------------------------------------------
@@ -344,7 +362,7 @@ class Session:
             notice = self.board.notice
             self.board.settle()  # so that a process that ends at once has recorded why
             reason = notice.reason if notice else "stopped"
-            failed = at_border and self.progress.mark != self._saved_mark and self._try_save()
+            failed = at_border and self._wants_save and self._try_save()
             self._leave_code = EXIT_RETRY if failed else self.around.interrupted_exit_code
             self._stopped = reason
             self.record(Stopped(self.progress.completed, self._leave_code, reason, self._unsaved_steps))
@@ -362,6 +380,7 @@ class Session:
             self.stop()
         if self.finished:
             return
+        self._judge()
         error = None
         for _ in range(_FINISH_TRIES):
             error = self._finish_once(total)
@@ -374,12 +393,10 @@ class Session:
         self._listener.put_back()
 
     def _finish_once(self, total: int | None) -> str | None:
-        stale = self._last_commit is None or self._requested is not None or self.progress.mark != self._saved_mark
-        if stale:
-            error = self._try_save(pinned=bool(self._requested))
+        if self._last_commit is None or self._wants_save:
+            error = self._try_save()
             if error:
                 return error
-            self._requested = None
         if self._last_commit is None:
             return "nothing was saved"
         try:
@@ -394,7 +411,7 @@ class Session:
     def already_finished(self, total: int | None) -> bool:
         """Whether an earlier attempt finished all that is asked for now."""
         prior = self.prior_finish
-        if prior is None or (prior.total is not None and total is not None and total > prior.total):
+        if prior is None or (prior.total is not None and (total is None or total > prior.total)):
             return False
         self.finished = True
         self.console.info(f"the run is already finished (at step {prior.step}); no step is left to do")
@@ -471,16 +488,3 @@ class Session:
         """Raises LoopMisused in a forked child."""
         if os.getpid() != self._owner:
             raise LoopMisused(f"this job belongs to process {self._owner}; a forked child never saves")
-
-
-def default_job_name(around: Surroundings) -> str:
-    """The platform's job name, else the script's file name without suffix."""
-    if around.identity.job:
-        return checked_name(around.identity.job, setting="job name of the platform")
-    file = getattr(sys.modules.get("__main__"), "__file__", None)
-    if not file:
-        return "job"
-    path = Path(file)
-    stem = path.parent.name if path.name == "__main__.py" else path.stem
-    plain = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in stem)
-    return checked_name(plain.lstrip("._-") or "job", setting="name")

@@ -1,14 +1,14 @@
 """Crash loops: attempts that end by an exception at the same place, again and again."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from outlast.checkpoint.lineage import Claim
 from outlast.checkpoint.places import CommitName
 from outlast.console import Console
 from outlast.errors import NoGoodCheckpoint, SettingsError
-from outlast.events import Crashed, Recorded
+from outlast.events import Crashed, Recorded, Restored
 
 AfterCrashes = Literal["stop", "step-back", "say"]
 
@@ -42,25 +42,28 @@ class CrashPolicy:
         if then == "say":
             console.warning(said)
             return counted
-        steps = sorted({name.step for name in counted}, reverse=True)
-        further_back = streak.length - self.limit + 1
-        if then == "stop" or further_back >= len(steps):
+        earlier = [name.step for name in counted if name.step < streak.resumed_from]
+        if then == "stop" or not earlier:
             raise NoGoodCheckpoint(
                 f"{said}. Another start would crash there too. Mend the program or its data, or go back with "
                 "resume=STEP to a checkpoint from before the fault"
             )
-        console.warning(f"{said}; going back to step {steps[further_back]}")
-        return [name for name in counted if name.step <= steps[further_back]]
+        console.warning(f"{said}; going back to step {max(earlier)}")
+        return [name for name in counted if name.step <= max(earlier)]
 
 
 @dataclass(frozen=True, slots=True)
 class CrashStreak:
-    """Attempts in a row, up to the newest, that each crashed, the newest no further on than those before it."""
+    """Attempts in a row, up to the newest, that each crashed, the newest no further on than those before it.
+
+    `resumed_from` is the step that the newest one started from.
+    """
 
     length: int = 0
     step: int = 0
     error: str = ""
     same_execution: bool = False
+    resumed_from: int = 0
 
 
 def crash_streak(
@@ -76,8 +79,9 @@ def crash_streak(
         if policy.then is None and execution is not None and executions.get(attempt) != execution:
             break
         if not streak.length:
-            streak = CrashStreak(0, crash.step, crash.error, execution is not None)
-        streak = CrashStreak(streak.length + 1, streak.step, streak.error, streak.same_execution)
+            resumed = [one.event.step for one in journals[attempt] if isinstance(one.event, Restored)]
+            streak = CrashStreak(0, crash.step, crash.error, execution is not None, max(resumed, default=0))
+        streak = replace(streak, length=streak.length + 1)
     return streak
 
 

@@ -7,7 +7,7 @@ from threading import Lock
 
 from outlast.checkpoint.places import TaskPlace
 from outlast.errors import CheckpointCorrupt, ObjectMissing, StoreUnreachable
-from outlast.events import Event, Logged, Recorded, Restored, from_lines, to_line
+from outlast.events import Event, Logged, LoopStarted, Recorded, Restored, from_lines, to_line
 from outlast.ports import Store
 from outlast.settings import EVENTS_FILE, Surroundings
 
@@ -24,6 +24,9 @@ def append_event(env: Mapping[str, str], line: bytes) -> None:
         os.close(handle)
 
 
+_MOST_WAITING = 1000  # lines kept for a storage that does not answer
+
+
 class Journal:
     """Records events. A journal that cannot be written is no reason to stop a job: it says so once."""
 
@@ -31,7 +34,7 @@ class Journal:
         self._store, self._name, self._around = store, place.journal(attempt), around
         self._lock = Lock()
         self._waiting: list[bytes] = []
-        self._warned = False
+        self._warned = self._torn = False
 
     def record(self, event: Event) -> None:
         """Writes an event, and those that wait, now."""
@@ -58,9 +61,14 @@ class Journal:
         if not self._waiting:
             return
         try:
-            self._store.append(self._name, b"".join(self._waiting))
+            # After a failure the journal may end in half a line, which must not swallow the next one.
+            self._store.append(self._name, b"\n" * self._torn + b"".join(self._waiting))
         except (StoreUnreachable, CheckpointCorrupt) as error:
+            self._torn = True
+            del self._waiting[:-_MOST_WAITING]
             self._warn(str(error))
+            return
+        self._torn = False
         self._waiting.clear()
 
     def _warn(self, reason: str) -> None:
@@ -86,7 +94,10 @@ def logged_numbers(journals: Mapping[int, list[Recorded]]) -> list[tuple[int, di
     numbers: dict[int, dict[str, float]] = {}
     for attempt in sorted(journals):
         events = [recorded.event for recorded in journals[attempt]]
-        resumed = next((event.step for event in events if isinstance(event, Restored)), 0)
+        began = [event.step for event in events if isinstance(event, Restored | LoopStarted)]
+        if not began:
+            continue  # it ended before it did a step
+        resumed = began[0]
         numbers = {step: values for step, values in numbers.items() if step < resumed}
         for event in events:
             if isinstance(event, Logged):

@@ -17,24 +17,39 @@ from outlast.checkpoint.places import (
 )
 from outlast.checkpoint.sealed import load_sealed, seal
 from outlast.clock import Clock, iso_utc
-from outlast.errors import CheckpointCorrupt, ObjectExists, ObjectMissing
+from outlast.errors import CheckpointCorrupt, ObjectExists, ObjectMissing, SettingsError
 from outlast.ports import Store
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What is known when a process asks for its run. `named` overrides; `fresh` asks for a new one."""
+    """What is known when a process asks for its run. `named` overrides; `fresh` asks for a new one.
+
+    `back`: a rollback is asked for, which belongs to the newest run, finished or not.
+    """
 
     job: str
     tasks: int
     execution: str | None
     named: str | None = None
     fresh: bool = False
+    back: bool = False
 
 
 def mark_store(store: Store) -> None:
-    """Marks the root as a store, so that tools know it for one."""
+    """Marks the root as a store, so that tools know it for one. Raises SettingsError for one of another format."""
     _create_once(store, STORE_MARK, {"format": FORMAT})
+    check_store(store)
+
+
+def check_store(store: Store) -> None:
+    """Raises SettingsError unless this is a store of the present format."""
+    try:
+        found = load_sealed(store, STORE_MARK).get("format")
+    except ObjectMissing:
+        raise SettingsError(f"{store.url} is not a store of outlast: it has no {STORE_MARK}") from None
+    if found != FORMAT:
+        raise SettingsError(f"{store.url} is a store of format {found}; this version of outlast knows format {FORMAT}")
 
 
 def find_or_start_run(store: Store, request: RunRequest, clock: Clock) -> RunPlace:
@@ -104,7 +119,7 @@ def _newest_or_next(store: Store, request: RunRequest, *, unfinished_only: bool)
     numbers = [number for run in runs_of(store, request.job) if (number := run_number(run)) is not None]
     newest = max(numbers, default=0)
     place = RunPlace(request.job, f"run-{newest}")
-    if newest and not request.fresh and not (unfinished_only and run_is_finished(store, place)):
+    if newest and not request.fresh and (request.back or not (unfinished_only and run_is_finished(store, place))):
         return place
     return RunPlace(request.job, f"run-{newest + 1}")
 

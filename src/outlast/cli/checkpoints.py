@@ -14,6 +14,7 @@ from rich.console import Console as RichConsole
 from rich.table import Table
 
 from outlast.checkpoint.record import CommitRecord
+from outlast.checkpoint.runs import check_store
 from outlast.checkpoint.survey import Surveyed, survey, tasks_in
 from outlast.console import Console
 from outlast.errors import SettingsError
@@ -67,7 +68,8 @@ def verify(*, as_json: bool, **which: Any) -> None:
         click.echo(json.dumps([_row(one) for one in found], indent=2))
     else:
         for one in found:
-            click.echo(f"{'good' if one.verified else 'BAD '} {one.path}{': ' + one.problem if one.problem else ''}")
+            said = "good" if one.verified else "superseded" if one.standing == "superseded" else "BAD "
+            click.echo(f"{said} {one.path}{': ' + one.problem if one.problem else ''}")
         click.echo(f"{sum(bool(one.verified) for one in found)} of {len(found)} checkpoints verify")
     sys.exit(_exit_code(found))
 
@@ -80,7 +82,8 @@ def show(*, step: int | None, as_json: bool, **which: Any) -> None:
     counted = [one for one in _surveyed(verify=False, **which) if one.standing == "counted" or step is not None]
     found = [one for one in counted if step is None or one.name.step == step]
     if not found:
-        Console().error(f"there is no checkpoint{'' if step is None else f' of step {step}'}")
+        there = ", ".join(str(one.name.step) for one in counted) or "none"
+        Console().error(f"there is no checkpoint{'' if step is None else f' of step {step}'}; there are: {there}")
         sys.exit(_SOME_BAD)
     chosen = found[-1]
     if chosen.record is None:
@@ -97,13 +100,24 @@ def _surveyed(*, url: str, job: str | None, run: str | None, task: int | None, v
     if "://" not in url and not Path(url).is_dir():
         raise SettingsError(f"there is no store at {url!r}: no such folder")
     store = open_store(url)
-    for place in tasks_in(store, all_runs=run is not None):
-        if job in (None, place.job) and run in (None, place.run) and task in (None, place.index):
-            yield from survey(store, place, verify=verify)
+    check_store(store)
+    places = tasks_in(store, all_runs=run is not None)
+    wanted = [
+        place
+        for place in places
+        if job in (None, place.job) and run in (None, place.run) and task in (None, place.index)
+    ]
+    if places and not wanted:
+        there = ", ".join(place.folder for place in places)
+        raise SettingsError(f"there is no such job, run or task in {url!r}; there are: {there}")
+    for place in wanted:
+        yield from survey(store, place, verify=verify)
 
 
 def _exit_code(found: list[Surveyed]) -> int:
-    return _SOME_BAD if any(one.verified is False for one in found) else 0
+    """A superseded attempt's checkpoint does not count, whole or not."""
+    bad = [one for one in found if one.verified is False and one.standing != "superseded"]
+    return _SOME_BAD if bad else 0
 
 
 def _row(one: Surveyed) -> dict[str, Any]:

@@ -24,6 +24,9 @@ def init(example: bool, folder: Path) -> None:  # noqa: ARG001  click passes it;
         folder.mkdir(parents=True, exist_ok=True)
         with target.open("xb") as file:
             file.write(source)
+    except PermissionError as error:
+        click.echo(f"outlast: error: cannot write {target}: {error.strerror}; name another folder", err=True)
+        sys.exit(1)
     except FileExistsError:
         click.echo(f"outlast: error: {target} exists already and was left as it is; name another folder", err=True)
         sys.exit(1)

@@ -3,6 +3,7 @@
 import json
 import signal
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,6 +58,8 @@ def rehearse(
     Example: outlast rehearse --platform cloud-run -- python train.py
     """
     signal.signal(signal.SIGTERM, _stop)
+    # watchdog 7.1 warns when the address of a callback is used again, which harms nothing.
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"watchdog\..*")
     console = Console(stderr=True)
     try:
         request = Request(

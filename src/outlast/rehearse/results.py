@@ -79,6 +79,9 @@ def choose_results(folder: Path, before: Listing, patterns: Sequence[str]) -> li
         found = _matching(folder, pattern)
         if not found:
             raise CannotRehearse(f"--result {pattern}: the uninterrupted run made no such file")
+        after = list_files(folder)
+        if all(name in before and before[name] == after.get(name) for name in found):
+            raise CannotRehearse(f"--result {pattern}: it lay in the folder before, and the run did not write it")
         chosen |= found
     return sorted(chosen)
 

@@ -13,7 +13,7 @@ from outlast.rehearse.ignore import IgnoreRules
 PRIVATE_FOLDER = ".outlast-rehearsal"  # ours, inside the copy: the store of the rehearsal
 _STORE_MARK = "outlast-store.json"  # at the root of every store
 _LEFT_OUT_NAMES = {".git", "__pycache__", "outlast-checkpoints", PRIVATE_FOLDER}
-_REPORT_PREFIX = "outlast-report"
+_REPORT_STEM = "outlast-report"
 _FICLONE = 0x40049409  # ioctl_ficlone(2): share the extents; works within one filesystem that can
 _NO_REFLINK = {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM, errno.ETXTBSY}
 
@@ -84,7 +84,7 @@ def _plan_file(plan: CopyPlan, path: Path, inside: Path) -> None:
 
 def is_left_out(path: Path, *, is_folder: bool) -> bool:
     """Whether something is no part of a program's work: repositories, environments, stores, reports."""
-    if path.name in _LEFT_OUT_NAMES or path.name.startswith(_REPORT_PREFIX):
+    if path.name in _LEFT_OUT_NAMES or path.stem == _REPORT_STEM:
         return True
     return is_folder and any((path / mark).is_file() for mark in ("pyvenv.cfg", _STORE_MARK))
 

@@ -262,7 +262,11 @@ def _gathered(buffers: Iterable[Bytes]) -> Iterator[memoryview]:
         yield memoryview(gathered)
 
 
-def _without_links(error: OSError, folder: str) -> OSError:
-    if error.errno in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
-        return OSError(error.errno, f"the file system of {folder} has no hard links, which a directory store needs")
+def _without_links(error: OSError, folder: str) -> Exception:
+    """A mounted bucket, say: no retry would help."""
+    if error.errno in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
+        return SettingsError(
+            f"the file system of {folder} has no hard links, which a folder of checkpoints needs (mounted buckets are "
+            "not supported yet); nothing was saved; use a local disk or NFS"
+        )
     return error

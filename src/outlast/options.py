@@ -1,0 +1,46 @@
+"""The settings of a Job, checked, and the name it gets when none is given."""
+
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from outlast.checkpoint.crashes import CrashPolicy
+from outlast.checkpoint.places import checked_name
+from outlast.checkpoint.retain import Keep
+from outlast.errors import SettingsError
+from outlast.schedule import Every
+from outlast.settings import Surroundings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The settings of a Job, checked. `rollback_to` is the step of resume=STEP."""
+
+    url: str
+    job: str
+    run: str | None
+    fresh_run: bool
+    rollback_to: int | None
+    every: Every
+    keep: Keep
+    crashes: CrashPolicy
+    allow_missing: Collection[str]
+    allow_extra: Collection[str]
+
+
+def default_job_name(around: Surroundings) -> str:
+    """The platform's job name, else the script's file name without suffix."""
+    if around.identity.job:
+        return checked_name(around.identity.job, setting="job name of the platform")
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    if not file:
+        return "job"
+    path = Path(file)
+    stem = path.parent.name if path.name == "__main__.py" else path.stem
+    plain = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in stem)
+    plain = plain.lstrip("._-")[:100] or "job"
+    try:
+        return checked_name(plain, setting="name")
+    except SettingsError:  # a file named task-1.py, say
+        return f"job-{plain}"
