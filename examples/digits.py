@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 import outlast  # <-- 1
 
 SEED = 7
-EPOCHS = 320
+EPOCHS = 160
 BATCH = 32
 HIDDEN = 1536
 DROPOUT = 0.25
@@ -105,7 +105,7 @@ def main():
     weights = new_weights(rng)
     velocity = {name: np.zeros_like(value) for name, value in weights.items()}
 
-    job = outlast.Job(state={"weights": weights, "velocity": velocity, "rng": rng}, every="1s")  # <-- 2
+    job = outlast.Job(state={"weights": weights, "velocity": velocity, "rng": rng}, every="0.5s")  # <-- 2
     for epoch in job.epochs(EPOCHS):  # <-- 3
         rate = FIRST_RATE * RATE_DECAY**epoch
         for rows in job.batches(batches_of(epoch, len(train_images))):  # <-- 4

@@ -11,7 +11,7 @@ loader = DataLoader(TensorDataset(points, labels), batch_size=64, shuffle=True)
 model = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 2))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
-for _epoch in range(60):
+for _epoch in range(30):
     for inputs, targets in loader:
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(inputs), targets)

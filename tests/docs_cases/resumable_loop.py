@@ -14,7 +14,7 @@ model = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(6
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 job = outlast.Job(state={"model": model, "optimizer": optimizer})
 
-for _epoch in job.epochs(60):
+for _epoch in job.epochs(30):
     for inputs, targets in job.batches(loader):
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(inputs), targets)

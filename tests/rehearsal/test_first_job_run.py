@@ -7,7 +7,6 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
 import torch
 
 _CASES = Path(__file__).parents[1] / "docs_cases"
@@ -33,7 +32,6 @@ def _wait_for_attempt(process: "subprocess.Popen[bytes]", folder: Path, attempt:
         time.sleep(0.01)
 
 
-@pytest.mark.serial
 def test_the_interrupted_loop_ends_with_the_weights_of_the_plain_one(tmp_path: Path) -> None:
     plain, resumed = tmp_path / "plain", tmp_path / "resumed"
     plain.mkdir()
