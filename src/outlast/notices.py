@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any
 from weakref import WeakMethod
 
-from outlast.clock import Clock, Deadline, SystemClock
+from outlast.clock import Clock, Deadline
 from outlast.console import Console
 from outlast.settings import Surroundings
 
@@ -279,11 +279,11 @@ _board: NoticeBoard | None = None
 _listener: SignalListener | None = None
 
 
-def listen(surroundings: Surroundings, clock: Clock | None = None) -> tuple[NoticeBoard, SignalListener]:
+def listen(surroundings: Surroundings) -> tuple[NoticeBoard, SignalListener]:
     """The board and listener of this process; made and installed at the first call."""
     global _board, _listener  # noqa: PLW0603 - signals belong to the process, so their listener does too
     if _board is None or _listener is None or _board.owner != os.getpid():
-        _board = NoticeBoard(surroundings, clock or SystemClock())
+        _board = NoticeBoard(surroundings, surroundings.clock)
         _listener = SignalListener(
             _board,
             surroundings.console,

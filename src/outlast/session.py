@@ -43,7 +43,7 @@ from outlast.options import Options
 from outlast.ports import Unsupported
 from outlast.registry import frameworks_in_use, open_store
 from outlast.schedule import schedule_for
-from outlast.settings import REHEARSAL_STORE, SUPERVISED_EXECUTION, Surroundings
+from outlast.settings import EVENTS_FILE, REHEARSAL_STORE, SUPERVISED_EXECUTION, Surroundings
 from outlast.state.parts import Progress, Resumed, UserState
 from outlast.state.randomness import RandomState
 
@@ -431,7 +431,7 @@ class Session:
         if self._attempt is not None:
             self.record(event)
         else:
-            append_event(self.around.env, to_line(event, self.around.clock))
+            append_event(self.around.env.get(EVENTS_FILE), to_line(event, self.around.clock))
         self.console.notice(f"notice: {notice.reason}; {format_duration(notice.grace_seconds)} of grace; {what}")
 
     def _at_deadline(self, notice: Notice) -> None:

@@ -49,12 +49,10 @@ class StartRequest:
 class Attempt:
     """An attempt that has claimed its task. Use `claim` to make one."""
 
-    def __init__(
-        self, store: Store, request: StartRequest, around: Surroundings, claim: Claim, lineage: Lineage
-    ) -> None:
+    def __init__(self, store: Store, request: StartRequest, around: Surroundings, claim: Claim) -> None:
         self.number = claim.attempt
         self.place = request.place
-        self._store, self._claim, self._lineage = store, claim, lineage
+        self._store, self._claim = store, claim
         self._keep, self._around = request.keep, around
         self.journal = Journal(store, request.place, claim.attempt, around)
         self._verified: list[CommitRecord] = []
@@ -78,7 +76,7 @@ class Attempt:
         claim, lineage = claim_next(store, request.place, choose, _claim_details(request, around))
         for damage in lineage.damaged:
             around.console.warning(f"a claim cannot be read and is passed over: {damage}")
-        attempt = cls(store, request, around, claim, lineage)
+        attempt = cls(store, request, around, claim)
         attempt.journal.record(
             AttemptStarted(
                 attempt=claim.attempt,
@@ -190,11 +188,6 @@ class Attempt:
 
     def _may_delete(self) -> bool:
         return superseded_by(self._store, self.place, self.number) is None
-
-    def unnamed_data(self) -> list[str]:
-        """Data files of older attempts that no commit record names: saves cut short, or records lost."""
-        written = [(entry.name, self.place.data_of(entry.name)) for entry in self._store.list(self.place.data)]
-        return [name for name, commit in written if commit is not None and commit not in self._lineage.commits]
 
 
 def _claim_details(request: StartRequest, around: Surroundings) -> dict[str, Any]:

@@ -12,9 +12,8 @@ from outlast.ports import Store
 from outlast.settings import EVENTS_FILE, Surroundings
 
 
-def append_event(env: Mapping[str, str], line: bytes) -> None:
-    """Adds a line to the events file that a rehearsal watches, if there is one."""
-    path = env.get(EVENTS_FILE)
+def append_event(path: str | None, line: bytes) -> None:
+    """Adds a line, in one write, to the events file that a rehearsal watches; None for no such file."""
     if not path:
         return
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -40,7 +39,7 @@ class Journal:
         """Writes an event, and those that wait, now."""
         line = to_line(event, self._around.clock)
         try:
-            append_event(self._around.env, line)
+            append_event(self._around.env.get(EVENTS_FILE), line)
         except OSError as error:
             self._warn(str(error))
         with self._lock:

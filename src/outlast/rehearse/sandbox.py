@@ -28,7 +28,6 @@ class CopyPlan:
     links: list[tuple[Path, str]] = field(default_factory=list)  # (name in the copy, target)
     bytes: int = 0
     ignored: list[str] = field(default_factory=list)  # left out because an ignore file names it
-    left_out: list[str] = field(default_factory=list)  # left out because of what it is
 
 
 def plan_copy(source: Path) -> CopyPlan:
@@ -58,8 +57,8 @@ def _plan_folder(plan: CopyPlan, folder: Path, name: Path, rules: IgnoreRules, a
         path, inside = Path(entry.path), name / entry.name
         is_folder = entry.is_dir()
         if is_left_out(path, is_folder=is_folder):
-            plan.left_out.append(inside.as_posix())
-        elif rules.ignores(path, is_folder=is_folder and not entry.is_symlink()):
+            continue
+        if rules.ignores(path, is_folder=is_folder and not entry.is_symlink()):
             plan.ignored.append(inside.as_posix() + ("/" if is_folder else ""))
         elif entry.is_symlink() and _keep_as_link(plan, path, inside):
             continue
@@ -76,8 +75,7 @@ def _plan_folder(plan: CopyPlan, folder: Path, name: Path, rules: IgnoreRules, a
 def _plan_file(plan: CopyPlan, path: Path, inside: Path) -> None:
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        plan.left_out.append(inside.as_posix())  # a socket or fifo belongs to a program that runs now
-        return
+        return  # a socket or fifo belongs to a program that runs now
     plan.files.append((inside, path))
     plan.bytes += status.st_size
 

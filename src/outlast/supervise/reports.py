@@ -1,10 +1,10 @@
 """What the supervisor says and records: its lines on the console, its events in the events file."""
 
-import os
 import select
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from outlast.checkpoint.journal import append_event
 from outlast.clock import Clock, format_duration
 from outlast.console import Console
 from outlast.events import Event, NoticeHeard, Stopped, to_line
@@ -82,14 +82,8 @@ class Reports:
             write(message)
 
     def _record(self, event: Event) -> None:
-        if not self.events_file:
-            return
         try:
-            fd = os.open(self.events_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-            try:
-                os.write(fd, to_line(event, self.clock))  # one write: the job appends to the same file
-            finally:
-                os.close(fd)
+            append_event(self.events_file, to_line(event, self.clock))
         except OSError as error:
             self._say(self.console.error, f"an event is lost: cannot append to {self.events_file}: {error.strerror}")
 
