@@ -268,6 +268,8 @@ def _parsed_resume(resume: str | int) -> tuple[bool, int | None]:
 
 def _store_url(url: str | os.PathLike[str] | None, around: Surroundings) -> str:
     """Where the checkpoints go; a rehearsal's folder beats what was asked for, and says so."""
+    if url is not None and not isinstance(url, str | os.PathLike):
+        raise SettingsError(f"url={url!r} is not a folder or URL; the parts of the state go into state=")
     asked = os.fspath(url) if url is not None else around.env.get("OUTLAST_URL") or _DEFAULT_FOLDER
     rehearsal = around.env.get(REHEARSAL_STORE)
     if not rehearsal:

@@ -176,7 +176,7 @@ class BatchLoop(Loop[T]):
             if next(batches, self) is self:
                 raise StateMismatch(
                     f"the loader gave {number} batches, and {count} of this epoch were consumed before the checkpoint: "
-                    "it is not the same data"
+                    'it is not the same data. Nothing was done; bring the data back, or begin a new run: resume="none"'
                 )
         return batches
 

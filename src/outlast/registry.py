@@ -35,7 +35,9 @@ def _load(entry: str) -> Any:
 def platform_named(name: str) -> Platform:
     """The platform of that name; raises SettingsError for an unknown one."""
     if name not in PLATFORMS:
-        raise SettingsError(f"platform {name!r} is not known; there are {', '.join(PLATFORMS)}")
+        raise SettingsError(
+            f"platform {name!r} is not known (OUTLAST_PLATFORM, --platform); there are {', '.join(PLATFORMS)}"
+        )
     return cast(Platform, _load(PLATFORMS[name])())
 
 
@@ -53,7 +55,9 @@ def open_store(url: str) -> Store:
     if not separator:
         scheme, rest = "file", url
     if scheme not in STORES:
-        raise SettingsError(f"url={url!r}: no store for {scheme}://; a folder or file:// works")
+        raise SettingsError(
+            f"url={url!r}: no store for {scheme}:// yet (Job's url, OUTLAST_URL, --url); a folder works"
+        )
     return cast(Store, _load(STORES[scheme])(rest))
 
 

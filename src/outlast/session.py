@@ -149,7 +149,8 @@ class Session:
         where = f"{self.options.url}/{self.attempt.place.folder}"
         if opened is None:
             self._checkpoint_parts = set(self.state.parts)
-            self.console.info(f"starting at step 0 (attempt {self.attempt.number}, {where})")
+            before = "; earlier attempts left no checkpoint" if self.attempt.number else ""
+            self.console.info(f"starting at step 0 (attempt {self.attempt.number}, {where}{before})")
             return
         resumed: Resumed = restores[-1]()
         self._checkpoint_parts = set(opened.tree["parts"])
@@ -414,7 +415,10 @@ class Session:
         if prior is None or (prior.total is not None and (total is None or total > prior.total)):
             return False
         self.finished = True
-        self.console.info(f"the run is already finished (at step {prior.step}); no step is left to do")
+        self.console.info(
+            f"the run is already finished (at step {prior.step}); no step is left to do. "
+            'More steps: raise the total. All anew: resume="none"'
+        )
         self._listener.put_back()
         return True
 

@@ -27,11 +27,12 @@ class Keep:
     best_count: int = 1
 
     def __post_init__(self) -> None:
-        for setting, value in (("keep", self.last), ("every", self.every or 1), ("best_count", self.best_count)):
+        every = 1 if self.every is None else self.every
+        reasons = {"keep": "; the last good one is all that a restart has", "every": "", "best_count": ""}
+        for setting, value in (("keep", self.last), ("every", every), ("best_count", self.best_count)):
             if type(value) is not int or value < 1:
-                error = SettingsError(
-                    f"{setting}={value!r}: keep 1 checkpoint or more; the last good one is all that a restart has"
-                )
+                said = f"{setting}={value!r} is not a whole number of 1 or more{reasons[setting]}"
+                error = SettingsError(said)
                 Console().tell(error)
                 raise error
 
@@ -54,6 +55,8 @@ class Keep:
 
 def keep_policy(keep: int | Keep) -> Keep:
     """The policy of the setting `keep`."""
+    if not isinstance(keep, Keep | int):
+        raise SettingsError(f"keep={keep!r} is not a whole number of 1 or more, nor an outlast.Keep")
     return keep if isinstance(keep, Keep) else Keep(last=keep)
 
 
