@@ -203,6 +203,13 @@ class Framework(Protocol):
         """Equal for two values exactly when they are the same memory seen the same way."""
         ...
 
+    def span(self, value: Any) -> tuple[int, int] | None:
+        """The addresses of its first byte and one past its last, to see which arrays overlap.
+
+        None for what is empty, cannot be changed by anybody, or lies where nobody can tell.
+        """
+        ...
+
     def owns_generator(self, value: object) -> bool:
         """Whether this is a random generator of the framework."""
         ...

@@ -53,7 +53,7 @@ def test_what_makes_no_sense_is_named() -> None:
         look_around({"OUTLAST_GRACE": "soon"})
     with pytest.raises(SettingsError, match="grace='soon'"):
         look_around({}, grace="soon")
-    with pytest.raises(SettingsError, match="'mars' is not known .*; there are cloud-run"):
+    with pytest.raises(SettingsError, match=r"'mars' is not known .*; there are cloud-run"):
         look_around({"OUTLAST_PLATFORM": "mars"})
 
 

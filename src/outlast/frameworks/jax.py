@@ -61,6 +61,10 @@ class JaxFramework:
         """By identity: JAX does not show where an array is, and no write can tell two views apart."""
         return (self.name, id(value))
 
+    def span(self, value: jax.Array) -> tuple[int, int] | None:
+        """None: nobody can change it."""
+        return None
+
     def owns_generator(self, value: object) -> bool:
         """None: JAX has keys, which are arrays."""
         return False

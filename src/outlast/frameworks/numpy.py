@@ -68,6 +68,15 @@ class NumpyFramework:
         address = value.__array_interface__["data"][0]
         return (self.name, address, value.dtype, value.shape, value.strides)
 
+    def span(self, value: Array | np.generic) -> tuple[int, int] | None:
+        """By the address of its first element and its strides."""
+        if isinstance(value, np.generic) or value.nbytes == 0:
+            return None
+        low = high = value.__array_interface__["data"][0]
+        for size, stride in zip(value.shape, value.strides, strict=True):
+            low, high = low + min(0, (size - 1) * stride), high + max(0, (size - 1) * stride)
+        return low, high + value.itemsize
+
     def owns_generator(self, value: object) -> bool:
         """SeedSequence is among them only to be refused with a reason."""
         return isinstance(value, GENERATORS)

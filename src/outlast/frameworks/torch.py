@@ -72,6 +72,13 @@ class TorchFramework:
         seen_as = (value.dtype, tuple(value.shape), value.stride(), value.is_conj(), value.is_neg())
         return (self.name, str(value.device), value.data_ptr(), *seen_as)
 
+    def span(self, value: Tensor) -> tuple[int, int] | None:
+        """By the address of its first element and its strides; addresses of another device are apart anyway."""
+        if value.numel() == 0 or value.device.type != "cpu":
+            return None
+        steps = sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
+        return value.data_ptr(), value.data_ptr() + (steps + 1) * value.element_size()
+
     def owns_generator(self, value: object) -> bool:
         """torch.Generator, on any device."""
         return isinstance(value, torch.Generator)

@@ -109,6 +109,13 @@ class Capture:
         self._check_nothing_vanished(path)
         return node
 
+    def check_sharing(self) -> None:
+        """Once all parts are added: raises StateUnsupported unless values share objects and memory as at the start."""
+        if self._ground is None:
+            self.made.sharing.check_at_the_start(self.made.standing)
+        else:
+            self.made.sharing.check_against(self._ground.sharing, self._ground.standing)
+
     def _check_nothing_vanished(self, path: str) -> None:
         if self._ground is None:
             return
@@ -150,12 +157,23 @@ class Capture:
         }
         return self._once(path, id(value), value, builds[kind]) if kind in builds else None
 
-    def _once(self, path: str, key: Hashable, value: Any, build: Callable[[str, Any], Node]) -> Node:
-        """The node of a value with an identity: built at the first meeting, referred to at later ones."""
+    def _once(
+        self, path: str, key: Hashable, value: Any, build: Callable[[str, Any], Node], *, changeable: bool = True
+    ) -> Node:
+        """The node of a value with an identity: built at the first meeting, referred to at later ones.
+
+        `changeable`: it can be changed in place, so that it matters who else has it.
+        """
+        # What is inside an object is its own affair, but for arrays (tied weights), whose keys are tuples.
+        changeable = changeable and (not self._inside_object or isinstance(key, tuple))
         if key in self._seen:
             if id(value) in self._open:
                 raise StateUnsupported(f"{path} contains itself (as {self._seen[key]}), which cannot be saved")
+            if changeable:
+                self.made.sharing.aliases[path] = self._seen[key]
             return {"$": "same", "as": self._seen[key]}
+        if changeable:
+            self.made.sharing.owners.add(path)
         self._seen[key] = path
         self._alive.append(value)
         self._open.add(id(value))
@@ -212,10 +230,14 @@ class Capture:
             if framework.owns_generator(value):
                 return self._generator(path, framework, value)
         if type(value) is random.Random:
+            self._stand(path, Standing.generator(value))
+            self.made.generators[path] = (None, value)
             return self._once(path, id(value), value, self._python_random)
         if isinstance(value, type):
             raise StateUnsupported(f"{path} is a class ({class_name(value)}), not a value")
         if isinstance(value, Stateful):
+            self._stand(path, Standing.stateful(value), needed=True)
+            self.made.objects.append(value)
             return self._once(path, id(value), value, self._stateful)
         return self._structured(path, value)
 
@@ -235,7 +257,9 @@ class Capture:
         def build(path: str, value: Any) -> Node:
             return {"$": "array", "leaf": self.leaf(path, framework.buffer(value), spec)}
 
-        return self._once(path, (framework.name, key), value, build)
+        if not self._inside_object and (span := framework.span(value)) is not None:
+            self.made.sharing.spans.append((*span, path, key))
+        return self._once(path, (framework.name, key), value, build, changeable=writable)
 
     def _generator(self, path: str, framework: Framework, value: Any) -> Node:
         self._stand(path, Standing.generator(value), needed=True)
@@ -248,13 +272,9 @@ class Capture:
         return self._once(path, id(value), value, build)
 
     def _python_random(self, path: str, value: random.Random) -> Node:
-        self._stand(path, Standing.generator(value))
-        self.made.generators[path] = (None, value)
         return {"$": "random.Random", "v": self.detached(f"{path}.state", value.getstate())}
 
     def _stateful(self, path: str, value: Stateful) -> Node:
-        self._stand(path, Standing.stateful(value), needed=True)
-        self.made.objects.append(value)
         state = self.detached(f"{path}.state_dict()", value.state_dict())
         return {"$": "stateful", "class": class_name(type(value)), "v": state}
 
@@ -263,7 +283,7 @@ class Capture:
         inner = Capture(self._frameworks, require_finite=self._require_finite)
         inner._leaves, inner._names, inner._seen = self._leaves, self._names, self._seen
         inner._open, inner._alive, inner.made.classes = self._open, self._alive, self.made.classes
-        inner.made.inside = self.made.inside
+        inner.made.inside, inner.made.sharing = self.made.inside, self.made.sharing
         inner._ground = self._ground and Ground(classes=self._ground.classes)
         inner._inside_object = True
         return inner._node(path, value)

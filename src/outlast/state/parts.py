@@ -83,18 +83,19 @@ class UserState:
         self._saved: dict[str, Node] = {}
         self.bytes = 0
         self._kinds: dict[str, type] = {}
-        for name in parts:
-            self._check(name)
+        self._check()
 
-    def _check(self, name: object) -> None:
-        """The dry run of a part: refuses what could not be restored; notes what stands in the program."""
-        if not isinstance(name, str):
-            raise SettingsError(f"state has the key {name!r}; the names of parts are text")
+    def _check(self) -> None:
+        """The dry run: refuses what could not be restored; notes what stands in the program, and who shares what."""
         capture = Capture(frameworks_in_use(), classes=self._classes)
-        node = capture.add(_path(name), self.parts[name])
-        self._ground.add(capture.made)
-        self._kinds[name] = type(self.parts[name])
-        self.bytes += capture.snapshot({"parts": {name: node}}).bytes
+        for name, value in self.parts.items():
+            if not isinstance(name, str):
+                raise SettingsError(f"state has the key {name!r}; the names of parts are text")
+            capture.add(_path(name), value)
+            self._kinds[name] = type(value)
+        capture.check_sharing()
+        self._ground.take(capture.made)
+        self.bytes = capture.snapshot({}).bytes
 
     def holds(self, value: object) -> bool:
         """Whether an object with state_dict is part of the state, at any depth."""
@@ -111,6 +112,7 @@ class UserState:
         frameworks = frameworks_in_use()
         capture = Capture(frameworks, ground=self._ground, classes=self._classes, require_finite=self._require_finite)
         parts = {name: capture.add(_path(name), value) for name, value in self.parts.items()}
+        capture.check_sharing()
         random = held or self.randomness.read(frameworks, progress.loader.loader)
         loop = {
             "completed": progress.completed,
@@ -182,7 +184,7 @@ class UserState:
         if name in self.parts:
             raise SettingsError(f"state already has a part {name!r}")
         self.parts[name] = value
-        self._check(name)
+        self._check()
         if self._restorer is not None and name in self._saved:
             self.parts[name] = self._plan(self._restorer, name, self._saved.pop(name))()
         return self.parts[name]

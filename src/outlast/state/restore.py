@@ -85,6 +85,9 @@ class Restorer:
 
     def _kept(self, path: str, node: Node, template: Any, make: Make) -> Make:
         """Remembers what came out, for later references to it."""
+        shared = self._ground.sharing.aliases.get(path)
+        if shared is not None and shared in self._nodes:
+            raise StateMismatch(f"{path} and {shared} are one object in the program, and were two in the checkpoint")
         self._nodes[path], self._standing[path] = node, template
 
         def kept() -> Any:
@@ -102,7 +105,7 @@ class Restorer:
         if in_place is None:
             return lambda: self._made[first]
         if shared is ABSENT:  # the other name is inside an object: fill this one with the same bytes
-            return self._plan(path, self._nodes[first], template)
+            return self._array(path, self._nodes[first], template)
         if not self._one_memory(shared, template):
             raise StateMismatch(f"{path} and {first} were one object in the checkpoint, and are two in the program")
         self._met.add(path)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outlast.ports import ArraySpec, Framework
+from outlast.state.sharing import Sharing
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +46,12 @@ class Ground:
     objects: list[object] = field(default_factory=list)
     inside: dict[str, str] = field(default_factory=dict)
     assigned: dict[str, Standing] = field(default_factory=dict)
+    sharing: Sharing = field(default_factory=Sharing)
 
-    def add(self, other: "Ground") -> None:
-        """Takes in what another walk found."""
-        self.standing |= other.standing
-        self.classes |= other.classes
-        self.generators |= other.generators
-        self.objects += other.objects
-        self.inside |= other.inside
-        self.assigned |= other.assigned
+    def take(self, other: "Ground") -> None:
+        """Becomes what another walk found."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(other, name))
 
     def below(self, root: str) -> Iterable[str]:
         """The key paths at or below `root`."""
