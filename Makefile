@@ -21,7 +21,7 @@ demo: $(VENV)/.demo ## Prove it: rehearse a real training job under Cloud Run's 
 # Four workers on two cores: many tests wait for processes, signals and graces rather than compute.
 test: lint ## Run every check and every test
 	@status=0; \
-	$(BIN)/python -m pytest -n 4 -m "not serial and not gpu" || status=$$?; \
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not serial and not gpu" || status=$$?; \
 	$(BIN)/python -m pytest -m "serial and not gpu" || status=$$?; \
 	exit $$status
 
