@@ -40,9 +40,9 @@ def test_a_run_interrupted_again_and_again_draws_the_same_data_in_each_way_of_sh
 
 @pytest.mark.slow
 def test_a_run_interrupted_again_and_again_draws_the_same_data_from_torch(quick_folder: Path) -> None:
-    assert what_is_wrong(quick_folder, 20, "chain", TORCH) == []
+    assert what_is_wrong(quick_folder, 30, "chain", TORCH) == []
 
 
 @pytest.mark.slow
 def test_a_run_interrupted_again_and_again_draws_the_same_data_from_workers(quick_folder: Path) -> None:
-    assert what_is_wrong(quick_folder, 20, "notice", WORKERS) == []
+    assert what_is_wrong(quick_folder, 30, "notice", WORKERS) == []
