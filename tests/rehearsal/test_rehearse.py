@@ -231,9 +231,9 @@ def test_in_place_each_run_begins_without_what_the_one_before_made(tmp_path: Pat
     assert {one.name for one in tmp_path.iterdir()} == {"job.py", "state.json"}
 
 
-def command_line(pid: str) -> bytes:
+def command_line(process: Path) -> bytes:
     try:
-        return Path("/proc", pid, "cmdline").read_bytes()
+        return (process / "cmdline").read_bytes()
     except OSError:
         return b""  # it ended while we looked
 
@@ -247,7 +247,7 @@ def test_without_namespaces_it_still_kills_everything_and_says_so(
     report = rehearse_program(tmp_path, victims.LEAVES_A_WRITER.replace("writer.py", ours), results=("state.json",))
     assert report.verdict == "survived"
     assert "PID namespace (your process was not PID 1)" in report.not_exercised
-    assert [pid for pid in os.listdir("/proc") if pid.isdigit() and ours.encode() in command_line(pid)] == []
+    assert [found for found in Path("/proc").glob("[0-9]*") if ours.encode() in command_line(found)] == []
 
 
 def test_the_command_prints_one_object_and_leaves_with_the_verdicts_code(tmp_path: Path) -> None:
