@@ -49,6 +49,7 @@ from outlast.state.randomness import RandomState
 
 _FINISH_TRIES = 3
 _FIRST_PAUSE_SECONDS = 0.05
+_MOST_DOUBLINGS = 12
 
 
 class Session:
@@ -334,7 +335,8 @@ class Session:
             self.record(SaveFailedEvent(step, str(error)))
             good = f"step {self._last_commit.step}" if self._last_commit else "none yet"
             self.console.error(f"the save at step {step} failed: {error}. Last good checkpoint: {good}")
-            self._failures += 1
+            # No higher than it needs to be: after a thousand failures a doubled pause would be no float any more.
+            self._failures = min(self._failures + 1, _MOST_DOUBLINGS)
             self._retry_at = clock.monotonic_seconds() + min(_FIRST_PAUSE_SECONDS * (2**self._failures - 2), 60.0)
             return str(error)
         except StateUnsupported as error:
@@ -430,6 +432,8 @@ class Session:
             self._attempt.journal.record(event)
 
     def _on_notice(self, notice: Notice) -> None:
+        if self._stopped is None:  # an error from before the notice has been caught: its code says nothing now
+            self._leave_code = self.around.interrupted_exit_code
         what = "the code after the loop may go on until then" if self.finished else "stopping at the next step border"
         event = NoticeHeard(notice.source, notice.reason, notice.grace_seconds)
         if self._attempt is not None:
