@@ -432,8 +432,6 @@ class Session:
             self._attempt.journal.record(event)
 
     def _on_notice(self, notice: Notice) -> None:
-        if self._stopped is None:  # an error from before the notice has been caught: its code says nothing now
-            self._leave_code = self.around.interrupted_exit_code
         what = "the code after the loop may go on until then" if self.finished else "stopping at the next step border"
         event = NoticeHeard(notice.source, notice.reason, notice.grace_seconds)
         if self._attempt is not None:

@@ -59,18 +59,6 @@ def test_an_outage_of_a_thousand_failed_saves_ends_no_job(tmp_path: Path, monkey
     assert [one.step for one in records(tmp_path)] == [0]
 
 
-def test_an_error_that_was_caught_is_not_the_code_of_a_later_notice(tmp_path: Path) -> None:
-    done = python(
-        "job = outlast.Job(folder, state={'x': 0}, name='promise', every='1h')\n"
-        "try:\n    job.register('x', 1)\nexcept outlast.SettingsError:\n    pass\n"
-        "for step in job.steps(9):\n"
-        "    if step == 3:\n        os.kill(os.getpid(), signal.SIGTERM)\n        while True:\n            pass\n",
-        tmp_path,
-        OUTLAST_GRACE="1",
-    )
-    assert done.returncode == 143, done.stderr
-
-
 def test_a_save_before_the_loop_is_judged_first(tmp_path: Path) -> None:
     job = make(tmp_path, state={"x": 0, "late": 1}, every=outlast.Steps(1))
     for step in job.steps(9):
