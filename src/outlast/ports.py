@@ -1,6 +1,6 @@
 """The doors to the outside world: what the engine needs of a store, a platform, an array framework."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -18,6 +18,27 @@ class StoredObject:
     bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class StoreTraits:
+    """What a store is like, for those who plan writes.
+
+    `object_bytes`: data larger than this goes into several objects (None: one object of any size). `parallel`: how
+    many of those are written, and ranges read, at a time. `local`: whether a small write takes about as long as
+    handing it to another thread does.
+    """
+
+    object_bytes: int | None = None
+    parallel: int = 1
+    local: bool = False
+
+
+Pace = Callable[[int], None]
+
+
+def full_speed(_bytes: int) -> None:
+    """The pace that waits for nothing."""
+
+
 class OpenObject(Protocol):
     """An object of a store, open for reading."""
 
@@ -27,7 +48,10 @@ class OpenObject(Protocol):
         ...
 
     def read_into(self, offset: int, target: memoryview) -> None:
-        """Fills `target` from `offset` on; raises CheckpointCorrupt when the object ends before."""
+        """Fills `target` from `offset` on; raises CheckpointCorrupt when the object ends before.
+
+        Several threads may read at a time.
+        """
         ...
 
 
@@ -43,14 +67,22 @@ class Store(Protocol):
         """Where it is, in the user's words."""
         ...
 
+    @property
+    def traits(self) -> StoreTraits:
+        """What it is like."""
+        ...
+
     def create(self, name: str, data: bytes) -> None:
         """Makes a small object, whole and durable, only if the name is free; raises ObjectExists if not."""
         ...
 
-    def write(self, name: str, buffers: Iterable[Bytes]) -> int:
+    def write(self, name: str, buffers: Iterable[Bytes], *, pace: Pace = full_speed) -> int:
         """Writes a large new object from parts; durable when it returns. Returns the bytes written.
 
-        A death on the way may leave a cut object under the name: it counts only once a record names it.
+        `pace` is called before each piece with its size in bytes; it may wait, which limits the rate, and may raise,
+        which gives the write up: nothing of the object is left then, and the exception goes through. Parts must not
+        change before this returns. Several threads may write different objects at a time. A death on the way may
+        leave a cut object under the name: it counts only once a record names it.
         """
         ...
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from outlast.errors import CheckpointCorrupt, ObjectExists, ObjectMissing
-from outlast.ports import Bytes, OpenObject, StoredObject
+from outlast.ports import Bytes, OpenObject, Pace, StoredObject, StoreTraits, full_speed
 
 __all__ = ["FakeClock", "MemoryStore"]
 
@@ -51,12 +51,20 @@ class MemoryStore:
     def url(self) -> str:
         return self._url
 
+    @property
+    def traits(self) -> StoreTraits:
+        return StoreTraits(local=True)
+
     def create(self, name: str, data: bytes) -> None:
         with self._lock:
             self._add(name, bytes(data))
 
-    def write(self, name: str, buffers: Iterable[Bytes]) -> int:
-        data = b"".join(buffers)
+    def write(self, name: str, buffers: Iterable[Bytes], *, pace: Pace = full_speed) -> int:
+        parts = []
+        for part in buffers:
+            pace(memoryview(part).nbytes)
+            parts.append(part)
+        data = b"".join(parts)
         with self._lock:
             self._add(name, data)
         return len(data)

@@ -186,6 +186,35 @@ def test_several_threads_read_ranges_of_one_open_object(store: Store) -> None:
     assert b"".join(found[offset] for offset in sorted(found)) == data
 
 
+def test_the_pace_is_told_of_every_byte_before_it_is_written(store: Store) -> None:
+    told: list[int] = []
+    assert store.write("data/p", [b"x" * 1000, b"y" * 500], pace=told.append) == 1500
+    assert sum(told) == 1500
+
+
+def test_a_write_that_is_given_up_leaves_nothing_and_the_reason_goes_through(store: Store) -> None:
+    class GivenUp(Exception):
+        pass
+
+    def give_up(_bytes: int) -> None:
+        raise GivenUp
+
+    with pytest.raises(GivenUp):
+        store.write("data/p", [b"x" * 1000], pace=give_up)
+    assert store.list("") == []
+    assert store.write("data/p", [b"again"]) == 5
+
+
+def test_several_threads_write_objects_of_their_own(store: Store) -> None:
+    blocks = {f"data/{number}": bytes([number]) * 300_000 for number in range(6)}
+    threads = [threading.Thread(target=store.write, args=(name, [data])) for name, data in blocks.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {name: _read_all(store, name) for name in blocks} == blocks
+
+
 # --- append -----------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from outlast.errors import (
     SettingsError,
     StoreUnreachable,
 )
-from outlast.ports import Bytes, StoredObject
+from outlast.ports import Bytes, Pace, StoredObject, StoreTraits, full_speed
 from outlast.stores.disk import LARGEST_WRITE_BYTES, Disk, LocalDisk
 
 _UNFINISHED = ".tmp-"
@@ -43,6 +43,10 @@ class DirectoryStore:
     def url(self) -> str:
         return self._root
 
+    @property
+    def traits(self) -> StoreTraits:
+        return StoreTraits(local=True)
+
     def create(self, name: str, data: bytes) -> None:
         path = self._new_path(name)
         folder = os.path.dirname(path)
@@ -60,11 +64,11 @@ class DirectoryStore:
                     self._disk.unlink(unfinished)
             self._disk.sync_folder(folder)
 
-    def write(self, name: str, buffers: Iterable[Bytes]) -> int:
+    def write(self, name: str, buffers: Iterable[Bytes], *, pace: Pace = full_speed) -> int:
         path = self._new_path(name)
         with self._answering("write", name):
             try:
-                written = self._write_file(path, buffers)
+                written = self._write_file(path, buffers, pace)
             except FileExistsError:
                 raise ObjectExists(f"{name} is already in {self.url}") from None
             self._disk.sync_folder(os.path.dirname(path))
@@ -191,17 +195,18 @@ class DirectoryStore:
                 self._disk.sync_folder(parent)
         self._known_folders.add(folder)
 
-    def _write_file(self, path: str, buffers: Iterable[Bytes]) -> int:
+    def _write_file(self, path: str, buffers: Iterable[Bytes], pace: Pace = full_speed) -> int:
         handle = self._disk.create_file(path)
         written = 0
         try:
             try:
                 for piece in _gathered(buffers):
+                    pace(len(piece))
                     written += self._write_all(handle, piece)
                 self._disk.sync(handle)
             finally:
                 self._disk.close(handle)
-        except OSError:
+        except BaseException:
             with suppress(OSError):  # it would only fill the disk; no record will ever name it
                 self._disk.unlink(path)
             raise
