@@ -52,7 +52,9 @@ class Life:
         restores = []
 
         def accept(checkpoint: OpenCheckpoint) -> None:
-            restores.append(self.state.accept(checkpoint))
+            accepted = self.state.accept(checkpoint)
+            checkpoint.load(accepted.leaves, accepted.targets)
+            restores.append(accepted.restore)
 
         with ExitStack() as stack:
             if self.attempt.open_newest_good(stack, accept, lambda: None) is None:

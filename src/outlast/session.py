@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from outlast.checkpoint.attempt import Attempt, StartRequest, Superseded
 from outlast.checkpoint.journal import append_event
 from outlast.checkpoint.places import CommitName
+from outlast.checkpoint.read import OpenCheckpoint
 from outlast.checkpoint.record import CommitRecord
 from outlast.checkpoint.runs import Finish, RunRequest, find_or_start_run, finish_of, mark_store
 from outlast.clock import format_duration
@@ -142,11 +143,13 @@ class Session:
     def _restore(self, prior_finish: Finish | None) -> None:
         began = self.around.clock.monotonic_seconds()
         restores = []
-        opened = self.attempt.open_newest_good(
-            self._open_checkpoint,
-            lambda checkpoint: restores.append(self.state.accept(checkpoint)),
-            self.raise_if_noticed,
-        )
+
+        def accept(checkpoint: OpenCheckpoint) -> None:
+            accepted = self.state.accept(checkpoint)
+            checkpoint.load(accepted.leaves, accepted.targets)
+            restores.append(accepted.restore)
+
+        opened = self.attempt.open_newest_good(self._open_checkpoint, accept, self.raise_if_noticed)
         where = f"{self.options.url}/{self.attempt.place.folder}"
         if opened is None:
             self._checkpoint_parts = set(self.state.parts)

@@ -28,7 +28,7 @@ from outlast.errors import (
 from outlast.events import AttemptStarted, CheckpointRefused, SaveCommitted
 from outlast.ports import Store
 from outlast.settings import Surroundings
-from outlast.state.capture import Snapshot
+from outlast.state.snapshot import Snapshot
 
 
 class Superseded(OutlastError):

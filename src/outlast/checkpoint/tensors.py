@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from outlast.ports import ArraySpec
-from outlast.state.capture import Leaf
+from outlast.state.snapshot import Leaf
 
 ALIGNMENT_BYTES = 4096
 

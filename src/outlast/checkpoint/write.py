@@ -11,7 +11,7 @@ from outlast.checkpoint.sealed import digest
 from outlast.checkpoint.tensors import lay_out
 from outlast.clock import Clock, iso_utc
 from outlast.ports import Store
-from outlast.state.capture import Leaf, Snapshot, raw_spec, tree_bytes
+from outlast.state.snapshot import Leaf, Snapshot, raw_spec, tree_bytes
 
 TREE_LEAF = "@tree"
 

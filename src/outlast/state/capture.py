@@ -3,17 +3,16 @@
 import array
 import dataclasses
 import enum
-import json
 import random
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from outlast.errors import StateUnsupported
 from outlast.ports import ArraySpec, Framework, Unsupported
 from outlast.state.scalars import TO_NODE, Node
 from outlast.state.shape import Ground, Standing, class_name
+from outlast.state.snapshot import Leaf, Snapshot, raw_spec
 
 _INLINE_BYTES = 1024  # longer bytes become leaves of their own
 _PLAIN = frozenset({bool, int, float, str, type(None)})
@@ -42,33 +41,6 @@ def load(target: Stateful, state: Any) -> None:
     target.load_state_dict(state)
     if isinstance(target, Iterable):
         target.state_dict()
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """Raw bytes with what they are; `data` may share memory with the program until the snapshot is persisted."""
-
-    name: str
-    spec: ArraySpec
-    data: memoryview
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A state at one moment: `tree` as JSON nodes that refer to `leaves` by index."""
-
-    tree: Mapping[str, Node]
-    leaves: tuple[Leaf, ...]
-
-    @property
-    def bytes(self) -> int:
-        """The size of all leaves."""
-        return sum(len(leaf.data) for leaf in self.leaves)
-
-
-def raw_spec(data: memoryview) -> ArraySpec:
-    """Bytes that are nothing more."""
-    return ArraySpec("raw", "uint8", (len(data),))
 
 
 class Capture:
@@ -385,8 +357,3 @@ def _exact_in_json(value: Any) -> bool:
 def _leaf_name(path: str) -> str:
     """A leaf's name in the data file: the key path, in characters that every JSON reader takes."""
     return path.encode("utf-8", "backslashreplace").decode()
-
-
-def tree_bytes(tree: Mapping[str, Node]) -> bytes:
-    """The tree as JSON."""
-    return json.dumps(tree, separators=(",", ":"), allow_nan=False).encode()

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outlast.ports import Framework
-from outlast.state.capture import Capture, load, tree_bytes
+from outlast.state.capture import Capture, load
+from outlast.state.snapshot import tree_bytes
 
 
 @dataclass(slots=True)

@@ -2,19 +2,20 @@
 
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from outlast.errors import CheckpointCorrupt, SettingsError, StateMismatch, StateUnsupported
 from outlast.ports import ArraySpec, Framework
 from outlast.registry import framework_named, frameworks_in_use
-from outlast.state.capture import Capture, Snapshot
+from outlast.state.capture import Capture
 from outlast.state.loaders import LoaderMemory
 from outlast.state.randomness import Randomness, RandomState
 from outlast.state.restore import Restorer
 from outlast.state.scalars import Node
 from outlast.state.shape import Ground
+from outlast.state.snapshot import Snapshot
 
 
 @dataclass(slots=True)
@@ -46,8 +47,21 @@ class Resumed:
     random: RandomState
 
 
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A checkpoint that fits the program.
+
+    `leaves`: the indices of those that are needed; `targets`: where some of them go straight to, in the program's own
+    memory. Once they are loaded, `restore` brings the values back.
+    """
+
+    leaves: frozenset[int]
+    targets: Mapping[int, memoryview]
+    restore: Callable[[], Resumed]
+
+
 class Readable(Protocol):
-    """What is needed of a verified checkpoint."""
+    """What is needed of an open checkpoint."""
 
     @property
     def tree(self) -> dict[str, Any]:
@@ -59,8 +73,12 @@ class Readable(Protocol):
         """What each leaf is."""
         ...
 
+    def load(self, leaves: Collection[int], targets: Mapping[int, memoryview]) -> None:
+        """Reads leaves, verified, those in `targets` straight to there; raises CheckpointCorrupt, StoreUnreachable."""
+        ...
+
     def read_leaf(self, index: int) -> memoryview:
-        """The bytes of a leaf."""
+        """The bytes of a leaf, writable memory that nobody else has; of a loaded one that went to a target, those."""
         ...
 
 
@@ -144,11 +162,10 @@ class UserState:
 
     # --- restoring ----------------------------------------------------------------------------------
 
-    def accept(self, opened: Readable) -> Callable[[], Resumed]:
-        """Compares a checkpoint with the program; the returned step restores what both have.
+    def accept(self, opened: Readable) -> Accepted:
+        """Compares a checkpoint with the program, before anything is touched.
 
-        Raises StateMismatch naming what differs, CheckpointCorrupt for a tree that makes no sense. Nothing is
-        touched before the step is called.
+        Raises StateMismatch naming what differs, CheckpointCorrupt for a tree that makes no sense.
         """
         restorer = Restorer(opened.specs, opened.read_leaf, ground=self._ground, framework=_framework)
         try:
@@ -170,7 +187,7 @@ class UserState:
             self._saved = {name: node for name, node in saved.items() if name not in makes}
             return Resumed(progress, state or RandomState({}, {}))
 
-        return restore
+        return Accepted(frozenset(), {}, restore)
 
     def _plan(self, restorer: Restorer, name: str, node: Node) -> Callable[[], Any]:
         make, kind = restorer.plan(_path(name), node, self.parts[name]), self._kinds[name]
