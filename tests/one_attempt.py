@@ -6,6 +6,7 @@ from pathlib import Path
 
 from outlast.checkpoint.attempt import Attempt, StartRequest
 from outlast.checkpoint.crashes import CrashPolicy
+from outlast.checkpoint.image import LiveImage, lay_out
 from outlast.checkpoint.read import OpenCheckpoint
 from outlast.checkpoint.retain import Keep
 from outlast.checkpoint.runs import RunRequest, find_or_start_run, mark_store
@@ -70,4 +71,7 @@ class Life:
     def save(self, step: int) -> None:
         """Saves the right content of a step."""
         self.blob[:] = blob_of(step, len(self.blob))
-        self.last = self.attempt.commit(self.state.snapshot(Progress(completed=step)), step)
+        snapshot = self.state.snapshot(Progress(completed=step))
+        record = self.attempt.commit(LiveImage(lay_out(snapshot.table), snapshot), step)
+        self.attempt.confirm(record)
+        self.last = record.name

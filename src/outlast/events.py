@@ -63,12 +63,30 @@ class SaveStarted:
 
 @dataclass(frozen=True, slots=True)
 class SaveCommitted:
-    """A checkpoint is durable, verified and committed."""
+    """A checkpoint is durable and committed; `written` of its bytes are new. Seconds without the snapshot."""
 
     step: int
     commit: str
     bytes: int
     seconds: float
+    written: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SaveTakenBack:
+    """A committed checkpoint could not be read back as it was written, and was removed."""
+
+    step: int
+    commit: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavePostponed:
+    """A save was due at `step` while the one of `running` was still being written; it follows when that has ended."""
+
+    step: int
+    running: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +148,8 @@ Event = (
     | LoopStarted
     | SaveStarted
     | SaveCommitted
+    | SaveTakenBack
+    | SavePostponed
     | SaveFailed
     | NoticeHeard
     | Logged

@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,12 +13,13 @@ from outlast.checkpoint.journal import logged_numbers, read_journals
 from outlast.checkpoint.places import checked_name
 from outlast.checkpoint.retain import Keep, keep_policy
 from outlast.checkpoint.sealed import digest
+from outlast.clock import parse_duration
 from outlast.console import Console
 from outlast.errors import ExitingError, LoopMisused, SettingsError
 from outlast.events import Logged
 from outlast.loops import BatchLoop, EpochLoop, StepLoop, check_total
 from outlast.notices import Notice
-from outlast.options import Options, default_job_name
+from outlast.options import Options, checked_saving, default_job_name
 from outlast.registry import open_store
 from outlast.schedule import Epochs, Every
 from outlast.session import Session
@@ -44,6 +46,11 @@ class Job:
     - `run`: default $OUTLAST_RUN, else the newest run ("run-1", …).
     - `every`: when to save: "auto" (Young's interval from measured cost and the platform's rate of interruptions),
       a duration ("5min", seconds), Steps(n), Epochs(n); "0s" is every step.
+    - `saving`: "auto" writes saves beside the training where that pays (all but small states on a local disk) and there
+      is memory for a copy of the state; "background" wants that always; "blocking" writes while the training waits,
+      in 64 MiB of memory.
+    - `risk_limit`: a duration: when saves fail and more work than this is at risk, SaveFailed ends the job (75), so
+      that it is started elsewhere. None: it goes on trying.
     - `keep`: how many verified checkpoints are kept (≥ 1), or a Keep policy.
     - `resume`: "latest"; "none" for a new run; a step to go back to (later checkpoints are set aside, not deleted).
     - `random_state`: whether the state of `random`, NumPy and torch travels along.
@@ -64,6 +71,8 @@ class Job:
         name: str | None = None,
         run: str | None = None,
         every: Every = "auto",
+        saving: str = "auto",
+        risk_limit: str | float | timedelta | None = None,
         keep: int | Keep = 3,
         resume: str | int = "latest",
         random_state: bool = True,
@@ -88,6 +97,8 @@ class Job:
                 every=every,
                 keep=keep_policy(keep),
                 crashes=CrashPolicy(crash_limit, after_crashes),
+                saving=checked_saving(saving),
+                risk_limit_seconds=None if risk_limit is None else parse_duration(risk_limit, setting="risk_limit"),
                 allow_missing=_names(allow_missing, "allow_missing"),
                 allow_extra=_names(allow_extra, "allow_extra"),
             )
@@ -214,7 +225,8 @@ class Job:
     def log(self, **numbers: float) -> None:
         """Journals numbers for the step under way; see `history`. Raises TypeError for what is no number."""
         values = {name: _number(name, value) for name, value in numbers.items()}
-        self._session.log(values)
+        self._session.check_process()
+        self._session.saves.log(values)
         written = {name: value if math.isfinite(value) else str(value) for name, value in values.items()}
         journal = self._session.attempt.journal
         journal.record_later(Logged(self._session.progress.completed, written))

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, cast, get_args
 
 from outlast.checkpoint.crashes import CrashPolicy
 from outlast.checkpoint.places import checked_name
@@ -11,6 +12,8 @@ from outlast.checkpoint.retain import Keep
 from outlast.errors import SettingsError
 from outlast.schedule import Every
 from outlast.settings import Surroundings
+
+Saving = Literal["auto", "background", "blocking"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +28,8 @@ class Options:
     every: Every
     keep: Keep
     crashes: CrashPolicy
+    saving: Saving
+    risk_limit_seconds: float | None
     allow_missing: Collection[str]
     allow_extra: Collection[str]
 
@@ -44,3 +49,11 @@ def default_job_name(around: Surroundings) -> str:
         return checked_name(plain, setting="name")
     except SettingsError:  # a file named task-1.py, say
         return f"job-{plain}"
+
+
+def checked_saving(saving: str) -> Saving:
+    """The value, if it is one of the ways to save."""
+    for known in get_args(Saving):
+        if saving == known:
+            return cast(Saving, known)
+    raise SettingsError(f"saving={saving!r} is none of {', '.join(map(repr, get_args(Saving)))}")

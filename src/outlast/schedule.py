@@ -49,12 +49,21 @@ def young_interval_seconds(save_seconds: float, mean_seconds_between_interruptio
 class Schedule(Protocol):
     """When a save is due at a border."""
 
+    @property
+    def exact(self) -> bool:
+        """Whether a save belongs to its very border, so that none can stand for another."""
+        ...
+
     def is_due(self, *, step: int, epochs: int, now: float) -> bool:
         """Whether to save now: `step` completed steps, `epochs` completed epochs, `now` monotonic seconds."""
         ...
 
-    def saved(self, *, step: int, epochs: int, now: float, seconds: float) -> None:
-        """A save ended at `now`, having taken `seconds`; also called once when the loop starts, with 0 seconds."""
+    def saved(self, *, step: int, epochs: int, now: float) -> None:
+        """The state was taken at this moment; also called once when the loop starts."""
+        ...
+
+    def measured(self, seconds: float) -> None:
+        """A save that went well cost the training so many seconds."""
         ...
 
 
@@ -73,24 +82,32 @@ def schedule_for(every: Every, *, mean_seconds_between_interruptions: float, sta
 class _EverySteps:
     count: int
     last: int = 0
+    exact: bool = True
 
     def is_due(self, *, step: int, epochs: int, now: float) -> bool:
         return step // self.count > self.last // self.count
 
-    def saved(self, *, step: int, epochs: int, now: float, seconds: float) -> None:
+    def saved(self, *, step: int, epochs: int, now: float) -> None:
         self.last = step
+
+    def measured(self, seconds: float) -> None:
+        pass
 
 
 @dataclass(slots=True)
 class _EveryEpochs:
     count: int
     last: int = 0
+    exact: bool = True
 
     def is_due(self, *, step: int, epochs: int, now: float) -> bool:
         return epochs // self.count > self.last // self.count
 
-    def saved(self, *, step: int, epochs: int, now: float, seconds: float) -> None:
+    def saved(self, *, step: int, epochs: int, now: float) -> None:
         self.last = epochs
+
+    def measured(self, seconds: float) -> None:
+        pass
 
 
 @dataclass(slots=True)
@@ -98,11 +115,19 @@ class _EverySeconds:
     interval: float
     last: float = field(default=-math.inf)
 
+    @property
+    def exact(self) -> bool:
+        """0 seconds is every step."""
+        return self.interval == 0
+
     def is_due(self, *, step: int, epochs: int, now: float) -> bool:
         return now - self.last >= self.interval
 
-    def saved(self, *, step: int, epochs: int, now: float, seconds: float) -> None:
+    def saved(self, *, step: int, epochs: int, now: float) -> None:
         self.last = now
+
+    def measured(self, seconds: float) -> None:
+        pass
 
 
 @dataclass(slots=True)
@@ -112,6 +137,7 @@ class _Auto:
     mean_seconds_between_interruptions: float
     save_seconds: float
     last: float = field(default=-math.inf)
+    exact: bool = False
 
     def is_due(self, *, step: int, epochs: int, now: float) -> bool:
         return now - self.last >= self.interval
@@ -122,10 +148,11 @@ class _Auto:
         best = young_interval_seconds(self.save_seconds, self.mean_seconds_between_interruptions)
         return max(min(best, AUTO_LONGEST_SECONDS), self.save_seconds / AUTO_LARGEST_SHARE, 1.0)
 
-    def saved(self, *, step: int, epochs: int, now: float, seconds: float) -> None:
+    def saved(self, *, step: int, epochs: int, now: float) -> None:
         self.last = now
-        if seconds:
-            self.save_seconds = seconds
+
+    def measured(self, seconds: float) -> None:
+        self.save_seconds = seconds
 
 
 def _check_count(name: str, count: int) -> None:

@@ -1,16 +1,13 @@
 """The life of one job in one process: start, borders, saves, the stop, the finish. Job is its face."""
 
-import math
 import os
-from collections.abc import Mapping
+import time
 from contextlib import ExitStack
 from typing import Any, NoReturn
 
 from outlast.checkpoint.attempt import Attempt, StartRequest, Superseded
 from outlast.checkpoint.journal import append_event
-from outlast.checkpoint.places import CommitName
 from outlast.checkpoint.read import OpenCheckpoint
-from outlast.checkpoint.record import CommitRecord
 from outlast.checkpoint.runs import Finish, RunRequest, find_or_start_run, finish_of, mark_store
 from outlast.clock import format_duration
 from outlast.errors import (
@@ -22,7 +19,6 @@ from outlast.errors import (
     NoGoodCheckpoint,
     SaveFailed,
     StateMismatch,
-    StateUnsupported,
     StoreUnreachable,
 )
 from outlast.events import (
@@ -33,24 +29,20 @@ from outlast.events import (
     NoticeHeard,
     RestoreChecked,
     Restored,
-    SaveStarted,
     Stopped,
     to_line,
 )
-from outlast.events import SaveFailed as SaveFailedEvent
 from outlast.exits import exit_watch
 from outlast.notices import Notice, listen
 from outlast.options import Options
 from outlast.ports import Unsupported
 from outlast.registry import frameworks_in_use, open_store
-from outlast.schedule import schedule_for
+from outlast.saves import Saves
 from outlast.settings import EVENTS_FILE, REHEARSAL_STORE, SUPERVISED_EXECUTION, Surroundings
 from outlast.state.parts import Progress, Resumed, UserState
 from outlast.state.randomness import RandomState
 
-_FINISH_TRIES = 3
-_FIRST_PAUSE_SECONDS = 0.05
-_MOST_DOUBLINGS = 12
+_FINISH_PAUSES_SECONDS = (0.0, 0.2, 1.0)
 
 
 class Session:
@@ -70,25 +62,15 @@ class Session:
         self.held_random: RandomState | None = None
         self._owner = os.getpid()
         self._begun = False
-        self._saving = False
-        self._requested: bool | None = None  # the user's wish: None, or whether the checkpoint is to be pinned
-        self._failures = 0
-        self._retry_at = 0.0
-        self._metrics: dict[str, float] = {}
         self._stopped: str | None = None  # why, and no exception: its traceback would hold the program's globals
         self._leave_code = around.interrupted_exit_code
         self._checkpoint_parts: set[str] = set()
         self._open_checkpoint = ExitStack()
-        self._restored_record: CommitRecord | None = None
+        self._restored: OpenCheckpoint | None = None
         self.board, self._listener = listen(around)
         self._attempt: Attempt | None = None
-        self._schedule = schedule_for(
-            options.every,
-            mean_seconds_between_interruptions=around.facts.mean_seconds_between_interruptions,
-            state_bytes=state.bytes,
-        )
-        self._last_commit: CommitName | None = None
-        self._saved_mark = self.progress.mark
+        self._local = True
+        self.saves = Saves(state, options, around, board=self.board, record=self.record)
 
     # --- the start ----------------------------------------------------------------------------------
 
@@ -104,6 +86,7 @@ class Session:
         exit_watch().watch(self._code_now, self._on_crash)
         self.raise_if_noticed()
         store = open_store(self.options.url)
+        self._local = store.traits.local
         mark_store(store)
         place = find_or_start_run(store, self._run_request(), self.around.clock).task(self.around.identity.task)
         request = StartRequest(
@@ -152,6 +135,7 @@ class Session:
         opened = self.attempt.open_newest_good(self._open_checkpoint, accept, self.raise_if_noticed)
         where = f"{self.options.url}/{self.attempt.place.folder}"
         if opened is None:
+            self.saves.resume(self.attempt, None, self.progress.mark)
             self._checkpoint_parts = set(self.state.parts)
             before = "; earlier attempts left no checkpoint" if self.attempt.number else ""
             self.console.info(f"starting at step 0 (attempt {self.attempt.number}, {where}{before})")
@@ -160,27 +144,26 @@ class Session:
         self._checkpoint_parts = set(opened.tree["parts"])
         self.progress, self.random, self.held_random = resumed.progress, resumed.random, resumed.random
         record = opened.record
-        self._last_commit = CommitName(record.step, record.attempt, record.sequence)
-        self._saved_mark = self.progress.mark
+        self.saves.resume(self.attempt, record.name, self.progress.mark)
         self.resumed_from = record.step
-        if prior_finish is not None and prior_finish.commit == self._last_commit:
+        if prior_finish is not None and prior_finish.commit == record.name:
             self.prior_finish = prior_finish
         seconds = self.around.clock.monotonic_seconds() - began
-        self.record(Restored(record.step, self._last_commit.text, round(seconds, 6)))
+        self.record(Restored(record.step, record.name.text, round(seconds, 6)))
         self.console.info(
             f"resuming from step {record.step} (attempt {self.attempt.number}, saved {record.saved_at}, "
             f"read in {format_duration(seconds)}, {where})"
         )
-        self._restored_record = record
+        self._restored = opened
         self.raise_if_noticed()
 
-    def _check_restored(self, record: CommitRecord) -> None:
+    def _check_restored(self, opened: OpenCheckpoint) -> None:
         """In a rehearsal: what a load_state_dict dropped shows here, even where results cannot be compared."""
         roots = tuple(f"state[{name!r}]" for name in self.state.parts)
-        saved = {leaf.name: leaf for leaf in record.leaves if leaf.name.startswith(roots)}
+        saved = {leaf.name: index for index, leaf in enumerate(opened.leaves) if leaf.name.startswith(roots)}
         now = {leaf.name: leaf.data for leaf in self.state.snapshot(self.progress).leaves}
-        different = [name for name, leaf in saved.items() if name not in now or not leaf.holds(now[name])]
-        self.record(RestoreChecked(record.step, len(saved), different))
+        different = [name for name, index in saved.items() if now.get(name) != opened.stored_leaf(index)]
+        self.record(RestoreChecked(opened.record.step, len(saved), different))
 
     @property
     def stopped(self) -> bool:
@@ -205,11 +188,12 @@ class Session:
             return
         self._begun = True
         self._judge()
-        if self._restored_record and self.around.env.get(REHEARSAL_STORE):
-            self._check_restored(self._restored_record)
+        if self._restored and self.around.env.get(REHEARSAL_STORE):
+            self._check_restored(self._restored)
+        self._restored = None
         self.state.forget_checkpoint()
         self._open_checkpoint.close()
-        self._schedule.saved(**self._border_moment, seconds=0.0)
+        self.saves.begin(self.progress, local=self._local)
         self.record(LoopStarted(self.progress.completed, total))
 
     def _judge(self) -> None:
@@ -256,26 +240,12 @@ class Session:
         self.check_process()
         if self.board.notice is not None or self._stopped is not None:
             self.stop(at_border=True)
-        if self._requested is None and not self._schedule.is_due(**self._border_moment):
-            return
-        if self.around.clock.monotonic_seconds() < self._retry_at:
-            return
-        if self._wants_save:
-            self._try_save()
-            if self.board.notice is not None:  # it came during the save: the next step may be a long one
-                self.stop(at_border=True)
-
-    @property
-    def _wants_save(self) -> bool:
-        return self._requested is not None or self.progress.mark != self._saved_mark
-
-    @property
-    def _border_moment(self) -> dict[str, Any]:
-        return {
-            "step": self.progress.completed,
-            "epochs": self.progress.epoch,
-            "now": self.around.clock.monotonic_seconds(),
-        }
+        try:
+            self.saves.at_border(self.progress, self.held_random)
+        except Superseded as error:
+            self._be_superseded(error)
+        if self.board.notice is not None:  # it came during the save: the next step may be a long one
+            self.stop(at_border=True)
 
     def raise_if_noticed(self) -> None:
         """Stops if a notice has come; for places where nothing new is to be saved."""
@@ -298,60 +268,21 @@ class Session:
         if self.finished or (self.prior_finish is not None and not self._begun):
             self.console.info("the run is finished: nothing is saved")
         elif self.in_step or self.in_epoch:
-            self._requested = pinned or bool(self._requested)
+            self.saves.ask(pinned=pinned)
         else:
             self._judge()
-            self._requested = pinned or bool(self._requested)
-            error = self._try_save()
+            self.saves.ask(pinned=pinned)
+            error = self._save()
             if error:
-                self._requested = None  # the caller hears of it
+                self.saves.forget()  # the caller hears of it
                 raise SaveFailed(f"the save at step {self.progress.completed} failed: {error}")
 
-    def log(self, numbers: Mapping[str, float]) -> None:
-        """Keeps the numbers that go into the next commit record; one that is not finite takes the earlier one away."""
-        self.check_process()
-        for name, value in numbers.items():
-            self._metrics[name] = value
-            if not math.isfinite(value):
-                del self._metrics[name]
-
-    # --- saves --------------------------------------------------------------------------------------
-
-    def _try_save(self) -> str | None:
-        """Saves; a failure is an event and a loud line, and its text is returned. Stops when superseded.
-
-        After a failure a save stays due: it is tried again at the next border, then after pauses that double, up to a
-        minute.
-        """
-        step = self.progress.completed
-        clock = self.around.clock
-        began = clock.monotonic_seconds()
-        self.record(SaveStarted(step))
-        self._saving = True
+    def _save(self) -> str | None:
+        """Saves now; the text of a failure is returned. Stops when superseded."""
         try:
-            snapshot = self.state.snapshot(self.progress, self.held_random)
-            pinned, metrics = bool(self._requested), dict(self._metrics)
-            self._last_commit = self.attempt.commit(snapshot, step, pinned=pinned, metrics=metrics)
+            return self.saves.save(self.progress, self.held_random)
         except Superseded as error:
             self._be_superseded(error)
-        except (StoreUnreachable, CheckpointCorrupt) as error:
-            self.record(SaveFailedEvent(step, str(error)))
-            good = f"step {self._last_commit.step}" if self._last_commit else "none yet"
-            self.console.error(f"the save at step {step} failed: {error}. Last good checkpoint: {good}")
-            # No higher than it needs to be: after a thousand failures a doubled pause would be no float any more.
-            self._failures = min(self._failures + 1, _MOST_DOUBLINGS)
-            self._retry_at = clock.monotonic_seconds() + min(_FIRST_PAUSE_SECONDS * (2**self._failures - 2), 60.0)
-            return str(error)
-        except StateUnsupported as error:
-            self.record(SaveFailedEvent(step, str(error)))
-            raise
-        finally:
-            self._saving = False
-        self._saved_mark = self.progress.mark
-        self._requested, self._failures, self._retry_at = None, 0, 0.0
-        self._metrics.clear()
-        self._schedule.saved(**self._border_moment, seconds=clock.monotonic_seconds() - began)
-        return None
 
     def _be_superseded(self, error: Superseded) -> NoReturn:
         self.console.error(f"superseded: {error}. This process saves and deletes nothing more, and leaves")
@@ -368,16 +299,26 @@ class Session:
             notice = self.board.notice
             self.board.settle()  # so that a process that ends at once has recorded why
             reason = notice.reason if notice else "stopped"
-            failed = at_border and self._wants_save and self._try_save()
+            failed = self._last_save(at_border=at_border)
             self._leave_code = EXIT_RETRY if failed else self.around.interrupted_exit_code
             self._stopped = reason
             self.record(Stopped(self.progress.completed, self._leave_code, reason, self._unsaved_steps))
             left = f", {format_duration(notice.remaining_seconds)} before the deadline" if notice else ""
             self.console.notice(
-                f"stopped after step {self.progress.completed} ({reason}); checkpoint of step {self._saved_mark[0]}"
-                f"{left}; leaving with exit code {self._leave_code}"
+                f"stopped after step {self.progress.completed} ({reason}); checkpoint of step "
+                f"{self.saves.saved_mark[0]}{left}; leaving with exit code {self._leave_code}"
             )
         raise Interrupted(self._leave_code, self._stopped)
+
+    def _last_save(self, *, at_border: bool) -> str | None:
+        """What is under way is waited for; at a border a state that is not durable yet is saved."""
+        try:
+            self.saves.wait()
+            if at_border and self.saves.wanted(self.progress):
+                return self.saves.save(self.progress, self.held_random)
+        except Superseded as error:
+            self._be_superseded(error)
+        return None
 
     def finish(self, total: int | None) -> None:
         """The last state is made durable and the run is marked finished. Raises SaveFailed when that cannot be done."""
@@ -388,7 +329,8 @@ class Session:
             return
         self._judge()
         error = None
-        for _ in range(_FINISH_TRIES):
+        for pause in _FINISH_PAUSES_SECONDS:
+            time.sleep(pause)
             error = self._finish_once(total)
             if error is None:
                 break
@@ -399,19 +341,18 @@ class Session:
         self._listener.put_back()
 
     def _finish_once(self, total: int | None) -> str | None:
-        if self._last_commit is None or self._wants_save:
-            error = self._try_save()
-            if error:
-                return error
-        if self._last_commit is None:
-            return "nothing was saved"
+        error = self._last_save(at_border=True)
+        if error is None and self.saves.last is None:
+            error = self._save()
+        if error or self.saves.last is None:
+            return error or "nothing was saved"
         try:
-            self.attempt.finish(self._last_commit, total)
-        except Superseded as error:
-            self._be_superseded(error)
-        except (StoreUnreachable, CheckpointCorrupt) as error:
-            self.console.error(f"the run could not be marked as finished: {error}")
-            return str(error)
+            self.attempt.finish(self.saves.last, total)
+        except Superseded as superseded:
+            self._be_superseded(superseded)
+        except (StoreUnreachable, CheckpointCorrupt) as failure:
+            self.console.error(f"the run could not be marked as finished: {failure}")
+            return str(failure)
         return None
 
     def already_finished(self, total: int | None) -> bool:
@@ -435,6 +376,7 @@ class Session:
             self._attempt.journal.record(event)
 
     def _on_notice(self, notice: Notice) -> None:
+        self.saves.hurry()
         what = "the code after the loop may go on until then" if self.finished else "stopping at the next step border"
         event = NoticeHeard(notice.source, notice.reason, notice.grace_seconds)
         if self._attempt is not None:
@@ -458,7 +400,7 @@ class Session:
             return f"the code after the loop {within}; a rerun repeats it"
         if self._stopped is not None:
             return f"the program {within} after the stop"
-        if self._saving:
+        if self.saves.running:
             what, advice = (
                 f"the save at step {self.progress.completed}",
                 "the state is too large for this storage and grace",
@@ -472,7 +414,7 @@ class Session:
 
     @property
     def _unsaved_steps(self) -> int:
-        return self.progress.completed - self._saved_mark[0]
+        return self.progress.completed - self.saves.saved_mark[0]
 
     def leave_with(self, error: ExitingError) -> None:
         """Says an error that leaves with its own code, since a SystemExit shows no text; a notice changes no code."""

@@ -4,18 +4,19 @@ import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from outlast.checkpoint.crashes import CrashPolicy, crash_streak
+from outlast.checkpoint.image import Image
 from outlast.checkpoint.journal import Journal, read_journals
 from outlast.checkpoint.lineage import Claim, Lineage, claim_next, superseded_by
 from outlast.checkpoint.places import CommitName, TaskPlace
-from outlast.checkpoint.read import OpenCheckpoint, Refusal, open_checkpoint
+from outlast.checkpoint.read import OpenCheckpoint, Refusal, open_checkpoint, verify_data
 from outlast.checkpoint.record import CommitRecord, load_record
-from outlast.checkpoint.retain import Keep, remove_failed, remove_orphans, retire
+from outlast.checkpoint.retain import Keep, NamedFiles, remove_failed, remove_orphans, retire
 from outlast.checkpoint.runs import mark_finished
-from outlast.checkpoint.write import SaveDetails, persist
+from outlast.checkpoint.write import FULL_EFFORT, Effort, SaveDetails, persist
 from outlast.errors import (
     CheckpointCorrupt,
     NoGoodCheckpoint,
@@ -25,10 +26,9 @@ from outlast.errors import (
     SettingsError,
     StoreUnreachable,
 )
-from outlast.events import AttemptStarted, CheckpointRefused, SaveCommitted
+from outlast.events import AttemptStarted, CheckpointRefused, SaveCommitted, SaveTakenBack
 from outlast.ports import Store
 from outlast.settings import Surroundings
-from outlast.state.snapshot import Snapshot
 
 
 class Superseded(OutlastError):
@@ -46,6 +46,18 @@ class StartRequest:
     execution: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the program asked for with a checkpoint: that it be made, that it is kept, the numbers it is rated by."""
+
+    asked: bool = False
+    pinned: bool = False
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+NO_WISHES = Wishes()
+
+
 class Attempt:
     """An attempt that has claimed its task. Use `claim` to make one."""
 
@@ -57,6 +69,8 @@ class Attempt:
         self.journal = Journal(store, request.place, claim.attempt, around)
         self._verified: list[CommitRecord] = []
         self._failed: list[CommitName] = []  # saves of which something may be left
+        self._unconfirmed: list[CommitName] = []
+        self._named = NamedFiles(store, request.place)
         self._sequence = 0
         self._cleaned = False
 
@@ -128,10 +142,8 @@ class Attempt:
 
     # --- saving -------------------------------------------------------------------------------------
 
-    def commit(
-        self, snapshot: Snapshot, step: int, *, pinned: bool = False, metrics: Mapping[str, float] | None = None
-    ) -> CommitName:
-        """Makes a snapshot a checkpoint: data, verification, the look for newer claims, the record; then retires.
+    def commit(self, image: Image, step: int, wishes: Wishes = NO_WISHES, effort: Effort = FULL_EFFORT) -> CommitRecord:
+        """Makes an image a checkpoint: data, the look for newer claims, the record. It is durable then; see `confirm`.
 
         Raises Superseded, StoreUnreachable or CheckpointCorrupt; in each case the last good checkpoint stands. What
         is left of a save that failed is deleted, so that a full disk does not fill further.
@@ -139,22 +151,47 @@ class Attempt:
         began = self._around.clock.monotonic_seconds()
         self._sequence += 1
         name = CommitName(step, self.number, self._sequence)
-        details = SaveDetails(name, self._claim.token, pinned, metrics or {})
+        details = SaveDetails(name, self._claim.token, wishes.pinned, wishes.metrics)
+        base = self._verified[-1] if self._verified else None
+        clock = self._around.clock
         try:
-            record = persist(self._store, self.place, snapshot, details, self._around.clock)
+            record = persist(self._store, self.place, image, details, base=base, effort=effort, clock=clock)
             self.stay_first()
             self._store.create(self.place.commit(name), record.to_bytes())
         except ObjectExists as error:  # only another process with this very claim could have made it
             raise Superseded(f"another process commits as attempt {self.number}") from error
         except (StoreUnreachable, CheckpointCorrupt):
-            self._failed.append(name)
-            self._tidy()
+            self._give_up(name)
             raise
+        self._named.note(record)
+        seconds = clock.monotonic_seconds() - began
+        self.journal.record(SaveCommitted(step, name.text, record.total_bytes, round(seconds, 6), record.written_bytes))
+        return record
+
+    def confirm(self, record: CommitRecord, effort: Effort = FULL_EFFORT) -> None:
+        """Reads back what a save wrote; then older checkpoints that need not be kept are retired, never before.
+
+        Raises CheckpointCorrupt when it is not there as it was written: it is taken back then, and the last good one
+        stands. Raises StoreUnreachable when it cannot be read now: it may well be good, and stays until a newer one is.
+        """
+        own = {file.name for file in record.files if self.place.data_of(file.name) == record.name}
+        try:
+            verify_data(self._store, record, files=own, pace=effort.pace, threads=effort.threads)
+        except StoreUnreachable:
+            self._unconfirmed.append(record.name)
+            raise
+        except (CheckpointCorrupt, ObjectMissing) as error:
+            self.journal.record(SaveTakenBack(record.step, record.name.text, str(error)))
+            self._give_up(record.name)
+            raise CheckpointCorrupt(str(error)) from error
         self._verified.append(record)
-        seconds = self._around.clock.monotonic_seconds() - began
-        self.journal.record(SaveCommitted(step, name.text, record.total_bytes, round(seconds, 6)))
+        self._failed += self._unconfirmed
+        self._unconfirmed.clear()
         self._tidy()
-        return name
+
+    def _give_up(self, name: CommitName) -> None:
+        self._failed.append(name)
+        self._tidy()
 
     def stay_first(self) -> None:
         """Raises Superseded when a newer attempt has claimed the task."""
@@ -176,11 +213,11 @@ class Attempt:
                     return
                 del self._failed[0]
             for record in self._keep.retired(self._verified):
-                if not retire(self._store, self.place, record, self._may_delete):
+                if not retire(self._store, self.place, record, self._named, self._may_delete):
                     return
                 self._verified.remove(record)
             if not self._cleaned:
-                remove_orphans(self._store, self.place, self.number, self._may_delete)
+                remove_orphans(self._store, self.place, self.number, self._named, self._may_delete)
                 self._store.sweep(self.place.folder)
                 self._cleaned = True
         except (StoreUnreachable, CheckpointCorrupt) as error:
@@ -220,8 +257,9 @@ def _rolled_back(request: StartRequest, found: Lineage) -> list[CommitName]:
 def _committed(journals: Mapping[int, Sequence[Any]], found: Lineage) -> bool:
     """Whether a journal tells of a commit that was made since the newest claim; what came before stands there."""
     since = found.claims[-1].attempt if found.claims else 0
-    recent = [recorded for attempt, journal in journals.items() if attempt >= since for recorded in journal]
-    return any(isinstance(recorded.event, SaveCommitted) for recorded in recent)
+    recent = [recorded.event for attempt, journal in journals.items() if attempt >= since for recorded in journal]
+    committed = {event.commit for event in recent if isinstance(event, SaveCommitted)}
+    return bool(committed - {event.commit for event in recent if isinstance(event, SaveTakenBack)})
 
 
 def _refuse_vanished(place: TaskPlace, found: Lineage, *, committed: bool) -> None:

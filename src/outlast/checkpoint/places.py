@@ -7,7 +7,8 @@ from outlast.errors import SettingsError
 
 STORE_MARK = "outlast-store.json"
 EXECUTIONS = "executions"
-FORMAT = 1
+FORMAT = 2
+READABLE_FORMATS = (1, 2)
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _COMMIT = re.compile(r"s(\d{12,})-a(\d{6,})-q(\d{6,})\.json")

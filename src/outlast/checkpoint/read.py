@@ -1,22 +1,33 @@
-"""Reading a checkpoint: every byte is verified before anything is believed."""
+"""Reading a checkpoint: in parallel, straight to where the bytes belong, and verified before they are believed."""
 
 import json
+import mmap
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import xxhash
 
-from outlast.checkpoint.record import CommitRecord, LeafRecord, Piece, load_record
+from outlast.checkpoint.record import (
+    CommitRecord,
+    LeafPlace,
+    Piece,
+    RankImage,
+    check_leaves,
+    load_record,
+    parsed_leaves,
+)
 from outlast.errors import CheckpointCorrupt, ObjectMissing, StoreUnreachable
-from outlast.ports import ArraySpec, OpenObject, Store
+from outlast.ports import ArraySpec, OpenObject, Pace, Store, full_speed
+from outlast.threads import in_parallel, nothing
 
-_CHUNK_BYTES = 8 << 20
-
-
-def _never() -> None:
-    return None
+_PIECES_AT_ONCE = 4
+_BLOCK_BYTES = 16 << 20  # leaves below a sixteenth of this share a block of memory
+_ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,46 +40,64 @@ class Refusal:
 
 
 class OpenCheckpoint:
-    """A verified checkpoint, its files open."""
+    """A checkpoint, its files open, its tree and table verified; leaves are verified as they are read."""
 
-    def __init__(self, record: CommitRecord, files: Sequence[OpenObject]) -> None:
+    def __init__(
+        self, record: CommitRecord, files: Sequence[OpenObject], *, threads: int, meanwhile: Callable[[], None]
+    ) -> None:
         self.record = record
-        self._files = files
-        self._parsed: dict[str, Any] = self._tree()
-
-    @property
-    def tree(self) -> dict[str, Any]:
-        """The tree of the state."""
-        return self._parsed
+        self._image = record.images[0]
+        self._reader = _Reader(record, self._image, files, threads=threads, meanwhile=meanwhile)
+        self.leaves = self._read_table()
+        self.tree = self._read_tree()
+        self._loaded: dict[int, memoryview] = {}
+        self._targets: Mapping[int, memoryview] = {}
 
     @property
     def specs(self) -> list[ArraySpec]:
         """What each leaf is."""
-        return [leaf.spec for leaf in self.record.leaves]
+        return [leaf.spec for leaf in self.leaves]
 
     def load(self, leaves: Collection[int], targets: Mapping[int, memoryview]) -> None:
-        """Reads leaves, verified, those in `targets` straight to there."""
-        for index in leaves:
-            data = self.read_leaf(index)
-            if index in targets:
-                targets[index][:] = data
+        """Reads everything, verified: leaves in `targets` straight to there, other ones asked for into fresh memory.
+
+        Raises CheckpointCorrupt, StoreUnreachable; targets may be half overwritten then.
+        """
+        homes = {index: target.cast("B") for index, target in targets.items() if self.leaves[index].bytes}
+        wanted = [index for index in leaves if index not in targets]
+        homes.update(zip(wanted, _fresh_memory([self.leaves[index].bytes for index in wanted]), strict=True))
+        for index, home in homes.items():
+            if len(home) != self.leaves[index].bytes:
+                raise CheckpointCorrupt(f"leaf {self.leaves[index].name} has another size than its place")
+        self._reader.read_all(self.leaves, homes)
+        self._targets = {**self._targets, **targets}
+        self._loaded.update((index, homes[index]) for index in wanted)
 
     def read_leaf(self, index: int) -> memoryview:
-        """The bytes of a leaf, verified once more as they are read."""
-        leaf = self.record.leaves[index]
-        data = memoryview(bytearray(leaf.bytes))
-        position = 0
-        for piece in leaf.pieces:
-            part = data[position : position + piece.bytes]
-            self._files[piece.file].read_into(piece.offset, part)
-            if xxhash.xxh3_128_hexdigest(part) != piece.digest:
-                raise CheckpointCorrupt(f"{_where(self.record, piece)}: leaf {leaf.name} does not fit its digest")
-            position += piece.bytes
-        return data
+        """The bytes of a leaf, writable, in memory that nobody else has, or in its target if it has gone there."""
+        if index in self._targets:
+            return self._targets[index]
+        return self._loaded.pop(index, None) or self.stored_leaf(index)
 
-    def _tree(self) -> dict[str, Any]:
+    def stored_leaf(self, index: int) -> memoryview:
+        """The bytes of a leaf as the store has them, read and verified now."""
+        leaf = self.leaves[index]
+        return self._reader.read_range(leaf.offset, leaf.bytes)
+
+    def _read_table(self) -> tuple[LeafPlace, ...]:
+        if self._image.table is not None:
+            return self._image.table
+        data = bytes(self._reader.read_range(*self._image.leaves))
         try:
-            tree = json.loads(bytes(self.read_leaf(self.record.trees[0])))
+            leaves = parsed_leaves(data, self._image)
+            check_leaves(leaves, self._image.bytes)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise CheckpointCorrupt(f"the leaves of step {self.record.step} make no sense: {error}") from error
+        return leaves
+
+    def _read_tree(self) -> dict[str, Any]:
+        try:
+            tree = json.loads(bytes(self._reader.read_range(*self._image.tree)))
         except (ValueError, RecursionError) as error:
             raise CheckpointCorrupt(f"the tree of step {self.record.step} is not readable: {error}") from error
         if not isinstance(tree, dict):
@@ -76,32 +105,161 @@ class OpenCheckpoint:
         return tree
 
 
+class _Reader:
+    """Reads the pieces of one image."""
+
+    def __init__(
+        self,
+        record: CommitRecord,
+        image: RankImage,
+        files: Sequence[OpenObject],
+        *,
+        threads: int,
+        meanwhile: Callable[[], None],
+        pace: Pace = full_speed,
+    ) -> None:
+        self._record, self._image, self._files = record, image, files
+        self._threads, self._meanwhile, self._pace = threads, meanwhile, pace
+        self._ends = list(accumulate(piece.bytes for piece in image.pieces))
+
+    def read_all(self, leaves: Sequence[LeafPlace], homes: Mapping[int, memoryview]) -> None:
+        """Reads and verifies every piece; what belongs to a leaf with a home goes there."""
+        occupied = sorted((leaves[index].offset, index) for index in homes if leaves[index].bytes)
+        starts = [start for start, _ in occupied]
+
+        def some(first: int) -> None:
+            scratch = bytearray()
+            for number in range(first, min(first + _PIECES_AT_ONCE, len(self._ends))):
+                end = self._ends[number]
+                start = end - self._image.pieces[number].bytes
+                low = max(bisect_right(starts, start) - 1, 0)
+                if low < len(occupied):
+                    at, index = occupied[low]
+                    if at <= start and end <= at + leaves[index].bytes:  # a piece of one leaf: straight to its home
+                        self._read(number, homes[index][start - at : end - at])
+                        continue
+                if len(scratch) < end - start:
+                    scratch = bytearray(end - start)
+                data = memoryview(scratch)[: end - start]
+                self._read(number, data)
+                _scatter(data, start, leaves, occupied[low:], homes)
+
+        self._run(some, range(0, len(self._ends), _PIECES_AT_ONCE))
+
+    def verify(self, files: Collection[int]) -> None:
+        """Reads and verifies the pieces that lie in some of the files."""
+        numbers = [number for number, piece in enumerate(self._image.pieces) if piece.file in files]
+
+        def some(first: int) -> None:
+            for number in numbers[first : first + _PIECES_AT_ONCE]:
+                self._pace(self._image.pieces[number].bytes)
+                self._read(number, memoryview(bytearray(self._image.pieces[number].bytes)))
+
+        self._run(some, range(0, len(numbers), _PIECES_AT_ONCE))
+
+    def _run(self, job: Callable[[int], None], firsts: Sequence[int]) -> None:
+        threads = min(self._threads, len(firsts))
+        in_parallel((partial(job, first) for first in firsts), threads=threads, meanwhile=self._meanwhile)
+
+    def read_range(self, start: int, size: int) -> memoryview:
+        """A range of the image, verified."""
+        data = memoryview(bytearray(size))
+        end = start + size
+        number = bisect_right(self._ends, start)
+        while size and number < len(self._ends) and self._ends[number] - self._image.pieces[number].bytes < end:
+            piece = self._image.pieces[number]
+            whole = memoryview(bytearray(piece.bytes))
+            self._meanwhile()
+            self._read(number, whole)
+            at = self._ends[number] - piece.bytes
+            low, high = max(start, at), min(end, self._ends[number])
+            data[low - start : high - start] = whole[low - at : high - at]
+            number += 1
+        return data
+
+    def _read(self, number: int, target: memoryview) -> None:
+        piece = self._image.pieces[number]
+        self._files[piece.file].read_into(piece.offset, target)
+        if xxhash.xxh3_128_hexdigest(target) != piece.digest:
+            raise CheckpointCorrupt(
+                f"{_where(self._record, piece)}: bytes {piece.offset} to {piece.offset + piece.bytes} do not fit their "
+                "digest"
+            )
+
+
+def _scatter(
+    data: memoryview,
+    start: int,
+    leaves: Sequence[LeafPlace],
+    occupied: Sequence[tuple[int, int]],
+    homes: Mapping[int, memoryview],
+) -> None:
+    """Copies what a piece holds of several leaves to their homes."""
+    end = start + len(data)
+    for at, index in occupied:
+        if at >= end:
+            return
+        low, high = max(at, start), min(at + leaves[index].bytes, end)
+        if low < high:
+            homes[index][low - at : high - at] = data[low - start : high - start]
+
+
+def _fresh_memory(sizes: Sequence[int]) -> Iterator[memoryview]:
+    """Writable memory of so many bytes each. Small ones share blocks; a large one is given back by itself."""
+    block, used = memoryview(b""), 0
+    for size in sizes:
+        if size * 16 >= _BLOCK_BYTES:
+            yield _mapped(size)
+            continue
+        if used + size > len(block):
+            block, used = _mapped(min(_BLOCK_BYTES, max(sum(sizes), 1) + _ALIGNMENT * len(sizes))), 0
+        yield block[used : used + size]
+        used += size + -size % _ALIGNMENT
+
+
+def _mapped(size: int) -> memoryview:
+    """Not a bytearray: that is filled with zeros at once, by one thread that holds the interpreter's lock."""
+    memory = mmap.mmap(-1, size)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return memoryview(memory)
+
+
 @contextmanager
 def open_checkpoint(
-    store: Store, name: str, *, between_chunks: Callable[[], None] = _never
+    store: Store, name: str, *, between_chunks: Callable[[], None] = nothing
 ) -> Iterator[OpenCheckpoint]:
-    """A checkpoint by its commit record, all of it verified; `between_chunks` may raise to give up early.
+    """A checkpoint by its commit record; `between_chunks` is called while it is read, and may raise to give up.
 
     Raises CheckpointCorrupt, ObjectMissing or StoreUnreachable, each naming the file and what is wrong.
     """
     record = load_record(store, name)
     with _opened(store, record) as files:
-        for leaf in record.leaves:
-            _verify_leaf(record, leaf, files, between_chunks)
-        yield OpenCheckpoint(record, files)
+        yield OpenCheckpoint(record, files, threads=store.traits.parallel, meanwhile=between_chunks)
 
 
-def verify_data(store: Store, record: CommitRecord) -> None:
-    """Reads all data of a record back; raises CheckpointCorrupt naming the first leaf that does not fit."""
-    with _opened(store, record) as files:
-        for leaf in record.leaves:
-            _verify_leaf(record, leaf, files, _never)
+def verify_data(
+    store: Store,
+    record: CommitRecord,
+    *,
+    files: Collection[str] | None = None,
+    pace: Pace = full_speed,
+    threads: int = 1,
+    meanwhile: Callable[[], None] = nothing,
+) -> None:
+    """Reads the data of a record back, all of it or what lies in `files`; raises CheckpointCorrupt for what is bad."""
+    chosen = {number for number, file in enumerate(record.files) if files is None or file.name in files}
+    with _opened(store, record, chosen) as opened:
+        for image in record.images:
+            _Reader(record, image, opened, threads=threads, meanwhile=meanwhile, pace=pace).verify(chosen)
 
 
 def refusal(store: Store, name: str) -> Refusal | None:
     """Why a checkpoint does not verify, or None if it does."""
     try:
-        verify_data(store, load_record(store, name))
+        with open_checkpoint(store, name) as opened:
+            opened.load((), {})
     except (CheckpointCorrupt, ObjectMissing) as error:
         return Refusal(name, str(error), unreachable=False)
     except StoreUnreachable as error:
@@ -110,32 +268,30 @@ def refusal(store: Store, name: str) -> Refusal | None:
 
 
 @contextmanager
-def _opened(store: Store, record: CommitRecord) -> Iterator[list[OpenObject]]:
+def _opened(store: Store, record: CommitRecord, wanted: Collection[int] | None = None) -> Iterator[list[OpenObject]]:
+    """The files of a record, by number; those not wanted are not opened."""
+    found: dict[int, OpenObject] = {}
     with ExitStack() as stack:
-        files = []
-        for file in record.files:
+
+        def open_one(number: int) -> None:
+            file = record.files[number]
             opened = stack.enter_context(store.open(file.name))
             if opened.bytes != file.bytes:
                 raise CheckpointCorrupt(f"{file.name} has {opened.bytes} bytes instead of {file.bytes}")
-            files.append(opened)
-        yield files
+            found[number] = opened
+
+        numbers = range(len(record.files)) if wanted is None else sorted(wanted)
+        in_parallel((partial(open_one, number) for number in numbers), threads=min(store.traits.parallel, len(numbers)))
+        yield [found.get(number, _Unopened()) for number in range(len(record.files))]
 
 
-def _verify_leaf(
-    record: CommitRecord, leaf: LeafRecord, files: Sequence[OpenObject], between_chunks: Callable[[], None]
-) -> None:
-    for piece in leaf.pieces:
-        running = xxhash.xxh3_128()
-        buffer = memoryview(bytearray(min(piece.bytes, _CHUNK_BYTES)))
-        done = 0
-        while done < piece.bytes:
-            between_chunks()
-            part = buffer[: min(piece.bytes - done, _CHUNK_BYTES)]
-            files[piece.file].read_into(piece.offset + done, part)
-            running.update(part)
-            done += len(part)
-        if running.hexdigest() != piece.digest:
-            raise CheckpointCorrupt(f"{_where(record, piece)}: leaf {leaf.name} does not fit its digest")
+class _Unopened:
+    """A file that is not to be read."""
+
+    bytes = 0
+
+    def read_into(self, offset: int, target: memoryview) -> None:
+        raise CheckpointCorrupt("a file that was not opened is read")
 
 
 def _where(record: CommitRecord, piece: Piece) -> str:

@@ -1,19 +1,21 @@
 """The commit record: one small object per checkpoint, written last, that lists all a reader needs."""
 
-import math
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from outlast.checkpoint.places import FORMAT, CommitName, TaskPlace
-from outlast.checkpoint.sealed import DIGEST, digest, load_sealed, seal
+from outlast.checkpoint.sealed import DIGEST, load_sealed, seal
 from outlast.errors import CheckpointCorrupt
 from outlast.ports import ArraySpec, Store
+
+Range = tuple[int, int]  # first byte, number of bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A run of bytes of one leaf: `file` indexes the record's files; `offset` and `bytes` lie within it."""
+    """A run of an image's bytes: `file` indexes the record's files; `offset` and `bytes` lie within it."""
 
     file: int
     offset: int
@@ -22,42 +24,50 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class LeafRecord:
-    """One leaf: what it is, and the pieces that its bytes are made of, in order.
-
-    The pieces may lie in files of several checkpoints, so that what did not change need not be written again.
-    """
+class LeafPlace:
+    """One leaf: what it is, and where its bytes lie in the image."""
 
     name: str
     spec: ArraySpec
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RankImage:
+    """The image of one rank, put together from pieces of data files in order; see image.py.
+
+    `data_at` is where the first leaf begins; `leaves` and `tree` are where the table and the tree lie. Checkpoints of
+    format 1 have their table in the record: then it is `table`.
+    """
+
+    rank: int
+    data_at: int
+    leaves: Range
+    tree: Range
     pieces: tuple[Piece, ...]
+    table: tuple[LeafPlace, ...] | None = None
 
     @property
     def bytes(self) -> int:
+        """The size of the image."""
         return sum(piece.bytes for piece in self.pieces)
-
-    def holds(self, data: memoryview) -> bool:
-        """Whether the leaf is these bytes."""
-        position = 0
-        for piece in self.pieces:
-            if digest(data[position : position + piece.bytes]) != piece.digest:
-                return False
-            position += piece.bytes
-        return position == len(data)
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A data object by its name in the store, and its whole size."""
+    """A data object by its name in the store, and its whole size. It may be that of an earlier checkpoint."""
 
     name: str
     bytes: int
-    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """A checkpoint. `step` counts completed steps; `trees` indexes the leaf that holds each rank's tree of state."""
+    """A checkpoint. `step` counts completed steps; there is an image for each rank.
+
+    `total_bytes` is the size of all images, `written_bytes` what this save wrote of data.
+    """
 
     job: str
     run: str
@@ -71,50 +81,121 @@ class CommitRecord:
     total_bytes: int
     written_bytes: int
     files: tuple[DataFile, ...]
-    leaves: tuple[LeafRecord, ...]
-    trees: tuple[int, ...]
+    images: tuple[RankImage, ...]
     digests: str = DIGEST
     pinned: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def name(self) -> CommitName:
+        """Its name."""
+        return CommitName(self.step, self.attempt, self.sequence)
+
     def to_bytes(self) -> bytes:
         """The record as it is stored."""
-        return seal({"format": FORMAT, **asdict(self)})
+        images = [
+            {
+                "rank": image.rank,
+                "data_at": image.data_at,
+                "leaves": image.leaves,
+                "tree": image.tree,
+                "pieces": [[piece.file, piece.offset, piece.bytes, piece.digest] for piece in image.pieces],
+            }
+            for image in self.images
+        ]
+        fields = {name: getattr(self, name) for name in self.__slots__ if name not in ("files", "images")}
+        return seal({"format": FORMAT, **fields, "files": [asdict(file) for file in self.files], "images": images})
 
 
 def load_record(store: Store, name: str) -> CommitRecord:
     """A commit record of a store; raises ObjectMissing, CheckpointCorrupt, StoreUnreachable."""
     fields = load_sealed(store, name)
     try:
-        return _parsed(fields, name)
+        found = fields.pop("format")
+        if found == 1:
+            return _checked(_of_format_1(fields), name)
+        if found != FORMAT:
+            raise ValueError(f"unknown format {found!r}")
+        return _checked(_parsed(fields), name)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise CheckpointCorrupt(f"{name} is not a commit record of format {FORMAT}: {error!r}") from error
+        raise CheckpointCorrupt(f"{name} is not a commit record of format {FORMAT} or older: {error!r}") from error
 
 
 # Whoever can write to the store can write a record that fits its digest. So nothing in it is believed that could lead
 # out of the task's own data, or cost more than the files are large.
 
 
-def _parsed(fields: dict[str, Any], name: str) -> CommitRecord:
-    if fields.pop("format") != FORMAT:
-        raise ValueError("unknown format")
-    files = tuple(DataFile(**_typed(one, name=str, bytes=int, rank=int)) for one in fields.pop("files"))
-    leaves = tuple(_parsed_leaf(one, files) for one in fields.pop("leaves"))
-    _typed(fields, claim=str, saved_at=str, total_bytes=int, written_bytes=int, trees=list, pinned=bool, metrics=dict)
-    for number in (fields["seconds"], *fields["metrics"].values()):
+def _parsed(fields: dict[str, Any]) -> CommitRecord:
+    files = tuple(DataFile(**_typed(one, name=str, bytes=int)) for one in fields.pop("files"))
+    images = tuple(_parsed_image(one) for one in fields.pop("images"))
+    return CommitRecord(files=files, images=images, **fields)
+
+
+def _parsed_image(fields: dict[str, Any]) -> RankImage:
+    pieces = tuple(
+        Piece(_whole(file), _whole(at), _whole(size), _text(word)) for file, at, size, word in fields["pieces"]
+    )
+    return RankImage(
+        _whole(fields["rank"]), _whole(fields["data_at"]), _range(fields["leaves"]), _range(fields["tree"]), pieces
+    )
+
+
+def _of_format_1(fields: dict[str, Any]) -> CommitRecord:
+    """Format 1 listed each leaf with its own pieces; in order they make up an image as well."""
+    files = tuple(DataFile(one["name"], _whole(one["bytes"])) for one in fields.pop("files"))
+    pieces: list[Piece] = []
+    table: list[LeafPlace] = []
+    position = 0
+    for leaf in fields.pop("leaves"):
+        own = [Piece(**_typed(one, file=int, offset=int, bytes=int, digest=str)) for one in leaf["pieces"]]
+        size = sum(piece.bytes for piece in own)
+        table.append(LeafPlace(_text(leaf["name"]), parsed_spec(**leaf["spec"]), position, size))
+        pieces += own
+        position += size
+    [tree] = fields.pop("trees")
+    at = table[_whole(tree)]
+    image = RankImage(0, 0, (0, 0), (at.offset, at.bytes), tuple(pieces), tuple(table))
+    return CommitRecord(files=files, images=(image,), **fields)
+
+
+def parsed_leaves(data: bytes, image: RankImage) -> tuple[LeafPlace, ...]:
+    """The table of leaves as it lies in an image; raises ValueError or the like for one that makes no sense."""
+    rows = json.loads(data)
+    return tuple(
+        LeafPlace(_text(name), parsed_spec(framework, dtype, shape, extra), image.data_at + _whole(start), _whole(size))
+        for name, framework, dtype, shape, extra, start, size in rows
+    )
+
+
+def check_leaves(leaves: tuple[LeafPlace, ...], image_bytes: int) -> None:
+    """Raises ValueError for leaves that lie outside the image, overlap, or do not fit their shape."""
+    for leaf in leaves:
+        elements = 1
+        for size in leaf.spec.shape:
+            elements *= size
+        if leaf.offset + leaf.bytes > image_bytes:
+            raise ValueError(f"leaf {leaf.name} lies outside the checkpoint")
+        if (elements == 0) != (leaf.bytes == 0) or (elements and leaf.bytes % elements):
+            raise ValueError(f"leaf {leaf.name} has {leaf.bytes} bytes for shape {list(leaf.spec.shape)}")
+    if sum(leaf.bytes for leaf in leaves) > image_bytes:
+        raise ValueError("its leaves overlap")
+
+
+def parsed_spec(framework: Any, dtype: Any, shape: Any, extra: Any) -> ArraySpec:
+    """A spec out of JSON."""
+    if type(shape) is not list or type(extra) is not dict:
+        raise ValueError(f"{shape!r}, {extra!r} are no shape and extra")
+    return ArraySpec(_text(framework), _text(dtype), tuple(_whole(size) for size in shape), extra)
+
+
+def _checked(record: CommitRecord, name: str) -> CommitRecord:
+    fields = {name: getattr(record, name) for name in record.__slots__}
+    _typed(fields, claim=str, saved_at=str, total_bytes=int, written_bytes=int, pinned=bool, metrics=dict)
+    for number in (record.seconds, *record.metrics.values()):
         if type(number) not in (int, float):
             raise ValueError(f"{number!r} is not a number")
-    trees = tuple(_whole(index) for index in fields.pop("trees"))
-    record = CommitRecord(files=files, leaves=leaves, trees=trees, **fields)
     if record.digests != DIGEST:
         raise ValueError(f"its digests are {record.digests}")
-    if not trees or max(trees) >= len(leaves):
-        raise ValueError("its trees are not among its leaves")
-    _check_places(record, name)
-    return record
-
-
-def _check_places(record: CommitRecord, name: str) -> None:
     place = TaskPlace(record.job, record.run, record.task)
     own = place.commit(CommitName(_whole(record.step), _whole(record.attempt), _whole(record.sequence)))
     if name != own:
@@ -122,8 +203,25 @@ def _check_places(record: CommitRecord, name: str) -> None:
     for file in record.files:
         if place.data_of(file.name) is None:
             raise ValueError(f"{file.name!r} is no data file of this task")
-    if sum(leaf.bytes for leaf in record.leaves) > sum(file.bytes for file in record.files):
-        raise ValueError("its leaves overlap")
+    if not record.images:
+        raise ValueError("it has no image")
+    if sum(image.bytes for image in record.images) > sum(file.bytes for file in record.files):
+        raise ValueError("its pieces overlap")
+    for image in record.images:
+        _check_image(image, record.files)
+    return record
+
+
+def _check_image(image: RankImage, files: tuple[DataFile, ...]) -> None:
+    for piece in image.pieces:
+        if piece.offset + piece.bytes > files[piece.file].bytes:
+            raise ValueError(f"a piece lies outside {files[piece.file].name}")
+    whole = image.bytes
+    for start, size in (image.leaves, image.tree):
+        if start + size > whole:
+            raise ValueError("its table or tree lies outside the image")
+    if image.table is not None:
+        check_leaves(image.table, whole)
 
 
 def _whole(number: Any) -> int:
@@ -132,28 +230,20 @@ def _whole(number: Any) -> int:
     return number
 
 
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise ValueError(f"{value!r} is not text")
+    return value
+
+
+def _range(value: Any) -> Range:
+    start, size = value
+    return _whole(start), _whole(size)
+
+
 def _typed(fields: dict[str, Any], **kinds: type) -> dict[str, Any]:
     for name, kind in kinds.items():
         value = fields[name]
         if type(value) is not kind or (kind is int and fields[name] < 0):
             raise ValueError(f"{name} is {value!r}")
     return fields
-
-
-def _parsed_leaf(fields: dict[str, Any], files: tuple[DataFile, ...]) -> LeafRecord:
-    _typed(fields, name=str, spec=dict, pieces=list)
-    spec = _typed(fields["spec"], framework=str, dtype=str, shape=list, extra=dict)
-    shape = tuple(_whole(size) for size in spec["shape"])
-    pieces = tuple(Piece(**_typed(one, file=int, offset=int, bytes=int, digest=str)) for one in fields["pieces"])
-    for piece in pieces:
-        if piece.offset + piece.bytes > files[piece.file].bytes:
-            raise ValueError(f"leaf {fields['name']} lies outside its file")
-    leaf = LeafRecord(
-        fields["name"],
-        ArraySpec(spec["framework"], spec["dtype"], shape, spec["extra"]),
-        pieces,
-    )
-    elements = math.prod(shape)
-    if (elements == 0) != (leaf.bytes == 0) or (elements and leaf.bytes % elements):
-        raise ValueError(f"leaf {leaf.name} has {leaf.bytes} bytes for shape {list(shape)}")
-    return leaf

@@ -60,14 +60,51 @@ def keep_policy(keep: int | Keep) -> Keep:
     return keep if isinstance(keep, Keep) else Keep(last=keep)
 
 
-def retire(store: Store, place: TaskPlace, record: CommitRecord, may_delete: Callable[[], bool]) -> bool:
-    """Deletes a checkpoint, or what is left of it. Asks `may_delete` before each deletion; False once that says no."""
+class NamedFiles:
+    """Which data files the commits of a task name. Records never change, so each is read once."""
+
+    def __init__(self, store: Store, place: TaskPlace) -> None:
+        self._store, self._place = store, place
+        self._known: dict[CommitName, frozenset[str]] = {}
+
+    def note(self, record: CommitRecord) -> None:
+        """A record that need not be read."""
+        self._known[record.name] = frozenset(file.name for file in record.files)
+
+    def needed(self) -> Callable[[str], bool]:
+        """Whether a commit which is there now needs a data file.
+
+        One that cannot be read may be mended, and its data not made again: it may need any file as old as itself.
+        """
+        commits = commit_names(self._store, self._place)
+        for name in commits:
+            if name not in self._known:
+                with suppress(ObjectMissing, CheckpointCorrupt):
+                    self.note(load_record(self._store, self._place.commit(name)))
+        self._known = {name: self._known[name] for name in commits if name in self._known}
+        named = frozenset[str]().union(*self._known.values())
+        unreadable = [name for name in commits if name not in self._known]
+
+        def is_needed(file: str) -> bool:
+            writer = self._place.data_of(file)
+            return file in named or any(writer is not None and writer <= name for name in unreadable)
+
+        return is_needed
+
+
+def retire(
+    store: Store, place: TaskPlace, record: CommitRecord, named: NamedFiles, may_delete: Callable[[], bool]
+) -> bool:
+    """Deletes a checkpoint, or what is left of it, but for data that another one refers to.
+
+    Asks `may_delete` before each deletion; False once that says no.
+    """
     if not may_delete():
         return False
-    store.delete(place.commit(CommitName(record.step, record.attempt, record.sequence)))
-    still_named = _named_files(store, place)
+    store.delete(place.commit(record.name))
+    is_needed = named.needed()
     for file in record.files:
-        if file.name in still_named:
+        if is_needed(file.name):
             continue
         if not may_delete():
             return False
@@ -88,28 +125,21 @@ def remove_failed(store: Store, place: TaskPlace, name: CommitName, may_delete: 
     return True
 
 
-def remove_orphans(store: Store, place: TaskPlace, attempt: int, may_delete: Callable[[], bool]) -> int:
+def remove_orphans(
+    store: Store, place: TaskPlace, attempt: int, named: NamedFiles, may_delete: Callable[[], bool]
+) -> int:
     """Deletes data of attempts before `attempt` that no record names: saves that a death cut short.
 
     Only data files of our own naming; a commit of such an attempt that arrives now would not count anyway.
     """
-    named = _named_files(store, place)
-    recorded = set(commit_names(store, place))  # a record that cannot be read may be mended, its data not made again
+    is_needed = named.needed()
     removed = 0
     for entry in store.list(place.data):
         writer = place.data_of(entry.name)
-        if writer is None or writer.attempt >= attempt or writer in recorded or entry.name in named:
+        if writer is None or writer.attempt >= attempt or is_needed(entry.name):
             continue
         if not may_delete():
             break
         store.delete(entry.name)
         removed += 1
     return removed
-
-
-def _named_files(store: Store, place: TaskPlace) -> set[str]:
-    named: set[str] = set()
-    for name in commit_names(store, place):
-        with suppress(ObjectMissing, CheckpointCorrupt):  # a damaged record names nothing that could be restored
-            named |= {file.name for file in load_record(store, place.commit(name)).files}
-    return named

@@ -8,6 +8,7 @@ from outlast.checkpoint.lineage import read_lineage
 from outlast.checkpoint.places import (
     EXECUTIONS,
     FORMAT,
+    READABLE_FORMATS,
     STORE_MARK,
     CommitName,
     RunPlace,
@@ -43,13 +44,15 @@ def mark_store(store: Store) -> None:
 
 
 def check_store(store: Store) -> None:
-    """Raises SettingsError unless this is a store of the present format."""
+    """Raises SettingsError unless this is a store of a format that this version reads."""
     try:
         found = load_sealed(store, STORE_MARK).get("format")
     except ObjectMissing:
         raise SettingsError(f"{store.url} is not a store of outlast: it has no {STORE_MARK}") from None
-    if found != FORMAT:
-        raise SettingsError(f"{store.url} is a store of format {found}; this version of outlast knows format {FORMAT}")
+    if found not in READABLE_FORMATS:
+        raise SettingsError(
+            f"{store.url} is a store of format {found}; this version of outlast knows format {FORMAT} and older ones"
+        )
 
 
 def find_or_start_run(store: Store, request: RunRequest, clock: Clock) -> RunPlace:

@@ -1,19 +1,17 @@
-"""The data file: safetensors, as its own library reads it, with the data on a 4 KiB border.
+"""The head of a data file: safetensors, as its own library reads it, with the data on a 4 KiB border.
 
 Format: https://github.com/huggingface/safetensors#format (8 bytes of header length, a JSON header that may end in
 spaces, then the tensors without gaps). Dtypes that safetensors lacks are written as plain bytes; what they really
-are stands in the commit record.
+are stands in the checkpoint's table of leaves.
 """
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from outlast.ports import ArraySpec
-from outlast.state.snapshot import Leaf
 
 ALIGNMENT_BYTES = 4096
+_METADATA = '"__metadata__":{"format":"outlast","version":"2"}'
 
 # Ours to theirs, with the size of an element in bytes. Names are NumPy's, torch's and JAX's alike.
 _DTYPES = {
@@ -40,46 +38,23 @@ NUMBER_CODES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class DataLayout:
-    """Where each leaf lies in the file. `order` is the order of writing; `offsets` is by leaf index."""
-
-    header: bytes
-    order: tuple[int, ...]
-    offsets: tuple[int, ...]
-    bytes: int
-
-
-def lay_out(leaves: Sequence[Leaf]) -> DataLayout:
-    """The layout of a data file. Wide elements come first, so that each tensor is aligned to its element."""
-    order = sorted(range(len(leaves)), key=lambda index: -_stored_as(leaves[index])[1])
-    table: dict[str, object] = {"__metadata__": {"format": "outlast", "version": "1"}}
-    ends = [0] * len(leaves)
-    position = 0
-    for index in order:
-        leaf = leaves[index]
-        dtype, _, shape = _stored_as(leaf)
-        table[leaf.name] = {
-            "dtype": dtype,
-            "shape": shape,
-            "data_offsets": [position, position + len(leaf.data)],
-        }
-        ends[index] = position
-        position += len(leaf.data)
-    header = json.dumps(table, separators=(",", ":")).encode()
-    header += b" " * (-(8 + len(header)) % ALIGNMENT_BYTES)
-    start = 8 + len(header)
-    return DataLayout(
-        header=len(header).to_bytes(8, "little") + header,
-        order=tuple(order),
-        offsets=tuple(start + end for end in ends),
-        bytes=start + position,
-    )
-
-
-def _stored_as(leaf: Leaf) -> tuple[str, int, list[int]]:
-    spec: ArraySpec = leaf.spec
+def stored_as(spec: ArraySpec, size: int) -> tuple[str, int, list[int]]:
+    """How a leaf of so many bytes is written: dtype of safetensors, bytes of an element, shape."""
     known = _DTYPES.get(spec.dtype)
-    if known and math.prod(spec.shape) * known[1] == len(leaf.data):
+    if known and math.prod(spec.shape) * known[1] == size:
         return known[0], known[1], list(spec.shape)
-    return "U8", 1, [len(leaf.data)]
+    return "U8", 1, [size]
+
+
+def entry(name: str, dtype: str, shape: list[int], start: int, end: int) -> str:
+    """A tensor's entry in the header; `start` and `end` count from the first byte of data."""
+    value = {"dtype": dtype, "shape": shape, "data_offsets": [start, end]}
+    return f"{json.dumps(name)}:{json.dumps(value, separators=(',', ':'))}"
+
+
+def header(entries: list[str], *, room: int = 0) -> bytes:
+    """The head of a file, a multiple of 4 KiB long; `room` asks for so many bytes at least."""
+    text = ("{" + ",".join([_METADATA, *entries]) + "}").encode()
+    length = max(8 + len(text), room)
+    text = text.ljust(length + -length % ALIGNMENT_BYTES - 8)
+    return len(text).to_bytes(8, "little") + text

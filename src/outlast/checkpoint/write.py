@@ -1,19 +1,26 @@
-"""Persisting a snapshot: data first, read back and verified; the commit record is made here and written last."""
+"""Persisting an image: what an earlier checkpoint holds is referred to, the rest written; the record comes last."""
 
 import secrets
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+import xxhash
+
+from outlast.checkpoint.image import Image, Range, size_of
 from outlast.checkpoint.places import CommitName, TaskPlace
-from outlast.checkpoint.read import verify_data
-from outlast.checkpoint.record import CommitRecord, DataFile, LeafRecord, Piece
-from outlast.checkpoint.sealed import digest
-from outlast.checkpoint.tensors import lay_out
+from outlast.checkpoint.record import CommitRecord, DataFile, Piece, RankImage
+from outlast.checkpoint.tensors import entry, header
 from outlast.clock import Clock, iso_utc
-from outlast.ports import Store
-from outlast.state.snapshot import Leaf, Snapshot, raw_spec, tree_bytes
+from outlast.ports import Pace, Store, full_speed
+from outlast.threads import in_parallel
 
-TREE_LEAF = "@tree"
+_PIECES_AT_ONCE = 16
+# An image is written whole, as a plain file, unless this share of it need not be written at all.
+_LEAST_REUSED_SHARE = 1 / 16
+# The files that a checkpoint refers to may be this many times as large as the checkpoint itself.
+_MOST_SPACE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +33,50 @@ class SaveDetails:
     metrics: Mapping[str, float]
 
 
-def persist(store: Store, place: TaskPlace, snapshot: Snapshot, details: SaveDetails, clock: Clock) -> CommitRecord:
-    """Writes a snapshot's data, durable and verified, and returns the record that would commit it.
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How hard to work: the pace of writes and reads, and how many threads hash and verify."""
 
-    Raises StoreUnreachable or CheckpointCorrupt; nothing counts until the record is created.
+    pace: Pace = full_speed
+    threads: int = 2
+
+
+FULL_EFFORT = Effort()
+Reuse = dict[int, tuple[DataFile, int]]  # by piece: the file that holds it already, and where
+
+
+def persist(
+    store: Store,
+    place: TaskPlace,
+    image: Image,
+    details: SaveDetails,
+    *,
+    base: CommitRecord | None,
+    effort: Effort,
+    clock: Clock,
+) -> CommitRecord:
+    """Writes what of an image `base` does not hold, durable; returns the record that would commit it.
+
+    Raises StoreUnreachable; nothing counts until the record is created.
     """
     began = clock.monotonic_seconds()
-    tree = memoryview(tree_bytes(snapshot.tree))
-    leaves = (*snapshot.leaves, Leaf(TREE_LEAF, raw_spec(tree), tree))
-    layout = lay_out(leaves)
-    file = DataFile(place.data_file(details.name, rank=0, token=secrets.token_hex(6)), layout.bytes)
-    store.write(file.name, [layout.header, *(leaves[index].data for index in layout.order)])
-    records = tuple(_leaf_record(leaf, offset) for leaf, offset in zip(leaves, layout.offsets, strict=True))
-    record = CommitRecord(
+    pieces = image.layout.all_pieces(image.tree)
+    digests = _digests(image, pieces, effort)
+    reused = _reusable(pieces, digests, base)
+    objects = _objects(pieces, reused, store.traits.object_bytes)
+    plain = not reused and len(objects) == 1
+    parts = [_Part(image, runs, _new_file(place, details.name), plain=plain) for runs in objects]
+    in_parallel((partial(part.write, store, effort) for part in parts), threads=min(store.traits.parallel, len(parts)))
+    files, records = _placed(pieces, digests, parts, reused)
+    layout, size = image.layout, size_of(image)
+    found = RankImage(
+        rank=0,
+        data_at=layout.head_bytes,
+        leaves=(layout.leaves_at, layout.tree_at - layout.leaves_at),
+        tree=(layout.tree_at, size - layout.tree_at),
+        pieces=records,
+    )
+    return CommitRecord(
         job=place.job,
         run=place.run,
         task=place.index,
@@ -48,18 +86,149 @@ def persist(store: Store, place: TaskPlace, snapshot: Snapshot, details: SaveDet
         claim=details.claim,
         saved_at=iso_utc(clock.wall_seconds()),
         seconds=round(clock.monotonic_seconds() - began, 6),
-        total_bytes=layout.bytes,
-        written_bytes=layout.bytes,
-        files=(file,),
-        leaves=records,
-        trees=(len(leaves) - 1,),
+        total_bytes=size,
+        written_bytes=sum(part.bytes for part in parts),
+        files=files,
+        images=(found,),
         pinned=details.pinned,
         metrics=details.metrics,
     )
-    verify_data(store, record)
-    return record
 
 
-def _leaf_record(leaf: Leaf, offset: int) -> LeafRecord:
-    pieces = (Piece(0, offset, len(leaf.data), digest(leaf.data)),) if len(leaf.data) else ()
-    return LeafRecord(leaf.name, leaf.spec, pieces)
+def _digests(image: Image, pieces: Sequence[Range], effort: Effort) -> list[str]:
+    found = [""] * len(pieces)
+
+    def some(first: int) -> None:
+        for number in range(first, min(first + _PIECES_AT_ONCE, len(pieces))):
+            running = xxhash.xxh3_128()
+            for view in image.views(*pieces[number]):
+                running.update(view)
+            found[number] = running.hexdigest()
+
+    in_parallel((partial(some, first) for first in range(0, len(pieces), _PIECES_AT_ONCE)), threads=effort.threads)
+    return found
+
+
+# --- what need not be written -----------------------------------------------------------------------
+
+
+def _reusable(pieces: Sequence[Range], digests: Sequence[str], base: CommitRecord | None) -> Reuse:
+    if base is None:
+        return {}
+    known: dict[tuple[str, int], list[tuple[DataFile, int]]] = defaultdict(list)
+    for image in base.images:
+        for piece in image.pieces:
+            known[piece.digest, piece.bytes].append((base.files[piece.file], piece.offset))
+    reused: Reuse = {}
+    for number, ((start, end), digest) in enumerate(zip(pieces, digests, strict=True)):
+        places = known.get((digest, end - start))
+        if places:
+            reused[number] = places.pop(0)  # each place once, so that no record is larger than its files
+    _bound_space(pieces, reused)
+    total = pieces[-1][1]
+    return reused if _bytes_of(pieces, reused) >= total * _LEAST_REUSED_SHARE else {}
+
+
+def _bound_space(pieces: Sequence[Range], reused: Reuse) -> None:
+    """Gives up the files of which least is needed until those that stay do not take too much room."""
+    total = pieces[-1][1]
+    while reused:
+        live: dict[DataFile, int] = defaultdict(int)
+        for number, (file, _) in reused.items():
+            live[file] += pieces[number][1] - pieces[number][0]
+        room = sum(file.bytes for file in live) + total - sum(live.values())
+        if room <= _MOST_SPACE * total:
+            return
+        worst = min(live, key=lambda file: live[file] / file.bytes)
+        for number in [number for number, (file, _) in reused.items() if file == worst]:
+            del reused[number]
+
+
+def _bytes_of(pieces: Sequence[Range], numbers: Reuse) -> int:
+    return sum(pieces[number][1] - pieces[number][0] for number in numbers)
+
+
+# --- what is written --------------------------------------------------------------------------------
+
+
+def _objects(pieces: Sequence[Range], reused: Reuse, object_bytes: int | None) -> list[list[Range]]:
+    """The runs of the image that each new data object holds."""
+    objects: list[list[Range]] = []
+    room = 0
+    for number, (start, end) in enumerate(pieces):
+        if number in reused:
+            continue
+        size = end - start
+        if not objects or size > room:
+            objects.append([])
+            room = object_bytes or pieces[-1][1]
+        room -= size
+        runs = objects[-1]
+        if runs and runs[-1][1] == start:
+            runs[-1] = (runs[-1][0], end)
+        else:
+            runs.append((start, end))
+    return objects
+
+
+class _Part:
+    """One new data object: the whole image, or runs of it behind a head that names them."""
+
+    def __init__(self, image: Image, runs: Sequence[Range], name: str, *, plain: bool) -> None:
+        self.name, self.runs, self._image = name, runs, image
+        self._starts: list[int] = []
+        position, entries = 0, []
+        for start, end in runs:
+            entries.append(entry(f"image[{start}:{end}]", "U8", [end - start], position, position + end - start))
+            self._starts.append(position)
+            position += end - start
+        self._head = b"" if plain else header(entries)
+        self.bytes = len(self._head) + position
+
+    def offset_of(self, position: int) -> int | None:
+        """Where a byte of the image is in the object; None if it is not."""
+        for (start, end), at in zip(self.runs, self._starts, strict=True):
+            if start <= position < end:
+                return len(self._head) + at + position - start
+        return None
+
+    def write(self, store: Store, effort: Effort) -> None:
+        store.write(self.name, self._buffers(), pace=effort.pace)
+
+    def _buffers(self) -> Iterator[memoryview]:
+        if self._head:
+            yield memoryview(self._head)
+        for start, end in self.runs:
+            yield from self._image.views(start, end)
+
+
+def _placed(
+    pieces: Sequence[Range], digests: Sequence[str], parts: Sequence[_Part], reused: Reuse
+) -> tuple[tuple[DataFile, ...], tuple[Piece, ...]]:
+    """The files of a record, new ones first, and the pieces in them."""
+    files = {DataFile(part.name, part.bytes): number for number, part in enumerate(parts)}
+    placed = []
+    fresh = _fresh_places(pieces, parts, reused)
+    for number, ((start, end), digest) in enumerate(zip(pieces, digests, strict=True)):
+        if number in reused:
+            file, offset = reused[number]
+            index = files.setdefault(file, len(files))
+        else:
+            index, offset = next(fresh)
+        placed.append(Piece(index, offset, end - start, digest))
+    return tuple(files), tuple(placed)
+
+
+def _fresh_places(pieces: Sequence[Range], parts: Sequence[_Part], reused: Reuse) -> Iterator[tuple[int, int]]:
+    """Part and offset of each piece that is not reused, in order."""
+    current = 0
+    for number, (start, _) in enumerate(pieces):
+        if number in reused:
+            continue
+        while (offset := parts[current].offset_of(start)) is None:
+            current += 1
+        yield current, offset
+
+
+def _new_file(place: TaskPlace, name: CommitName) -> str:
+    return place.data_file(name, rank=0, token=secrets.token_hex(6))

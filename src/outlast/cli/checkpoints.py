@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,12 @@ from rich import box
 from rich.console import Console as RichConsole
 from rich.table import Table
 
-from outlast.checkpoint.record import CommitRecord
+from outlast.checkpoint.read import open_checkpoint
+from outlast.checkpoint.record import CommitRecord, LeafPlace
 from outlast.checkpoint.runs import check_store
 from outlast.checkpoint.survey import Surveyed, survey, tasks_in
 from outlast.console import Console
-from outlast.errors import SettingsError
+from outlast.errors import CheckpointCorrupt, ObjectMissing, SettingsError
 from outlast.registry import open_store
 
 _SOME_BAD = 1
@@ -89,11 +90,16 @@ def show(*, step: int | None, as_json: bool, **which: Any) -> None:
     if chosen.record is None:
         Console().error(f"{chosen.path}: {chosen.problem}")
         sys.exit(_SOME_BAD)
+    try:
+        with open_checkpoint(open_store(which["url"]), chosen.path) as opened:
+            leaves = opened.leaves
+    except (CheckpointCorrupt, ObjectMissing) as error:
+        Console().error(f"{chosen.path}: {error}")
+        sys.exit(_SOME_BAD)
     if as_json:
-        leaves = [_leaf_row(chosen.record, index) for index in range(len(chosen.record.leaves))]
-        click.echo(json.dumps({**_row(chosen), "leaves": leaves}, indent=2))
+        click.echo(json.dumps({**_row(chosen), "leaves": [_leaf_row(leaf) for leaf in leaves]}, indent=2))
     else:
-        _print_leaves(chosen, chosen.record)
+        _print_leaves(chosen, chosen.record, leaves)
 
 
 def _surveyed(*, url: str, job: str | None, run: str | None, task: int | None, verify: bool) -> Iterator[Surveyed]:
@@ -141,16 +147,13 @@ def _row(one: Surveyed) -> dict[str, Any]:
     }
 
 
-def _leaf_row(record: CommitRecord, index: int) -> dict[str, Any]:
-    leaf = record.leaves[index]
+def _leaf_row(leaf: LeafPlace) -> dict[str, Any]:
     return {
         "name": leaf.name,
         "framework": leaf.spec.framework,
         "dtype": leaf.spec.dtype,
         "shape": list(leaf.spec.shape),
         "bytes": leaf.bytes,
-        "file": record.files[leaf.pieces[0].file].name if leaf.pieces else None,
-        "digest": [piece.digest for piece in leaf.pieces],
     }
 
 
@@ -179,14 +182,14 @@ def _print_table(found: list[Surveyed]) -> None:
             click.echo(f"bad: {one.path}: {one.problem}")
 
 
-def _print_leaves(one: Surveyed, record: CommitRecord) -> None:
+def _print_leaves(one: Surveyed, record: CommitRecord, leaves: Sequence[LeafPlace]) -> None:
     click.echo(f"{one.path}: step {record.step}, attempt {record.attempt}, saved {record.saved_at}, {one.standing}")
     for name, value in record.metrics.items():
         click.echo(f"  {name} = {value}")
     table = Table(box=box.SIMPLE_HEAD)
     for heading in ("leaf", "dtype", "shape", "bytes"):
         table.add_column(heading, justify="right" if heading == "bytes" else "left", overflow="fold")
-    for leaf in record.leaves:
+    for leaf in leaves:
         table.add_row(leaf.name, leaf.spec.dtype, str(list(leaf.spec.shape)), str(leaf.bytes))
     _print(table)
 

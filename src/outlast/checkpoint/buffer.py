@@ -1,0 +1,102 @@
+"""Memory for an image, allocated and touched once, and the question whether there is enough of it."""
+
+import mmap
+from contextlib import suppress
+from pathlib import Path
+
+from outlast.checkpoint.image import ImageLayout
+from outlast.state.snapshot import Snapshot
+
+_HUGE_PAGE = 2 << 20
+_TOUCHED_AT_ONCE = 16 << 20  # some milliseconds, during which the interpreter's lock is held
+_MADV_POPULATE_WRITE = 23  # Linux 5.14; not in Python's mmap
+_LEFT_FREE = 0.05  # of the machine's memory
+
+
+class ImageBuffer:
+    """A page-aligned buffer that is used again for each save; filling fresh memory is many times slower."""
+
+    def __init__(self) -> None:
+        self._memory: memoryview | None = None
+
+    @property
+    def bytes(self) -> int:
+        """What it holds now; 0 before the first use."""
+        return len(self._memory) if self._memory is not None else 0
+
+    def reserve(self, size: int) -> None:
+        """Makes room for an image of this size. Raises OSError or MemoryError when the machine refuses."""
+        if size <= self.bytes:
+            return
+        self._memory = None  # the old one first, so that both are never there
+        size += -size % _HUGE_PAGE
+        memory = mmap.mmap(-1, size)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            with suppress(OSError):
+                memory.madvise(mmap.MADV_HUGEPAGE)
+        for start in range(0, size, _TOUCHED_AT_ONCE):
+            _touch(memory, start, min(_TOUCHED_AT_ONCE, size - start))
+        self._memory = memoryview(memory)
+
+    def take(self, layout: ImageLayout, snapshot: Snapshot) -> memoryview:
+        """Copies a snapshot to its places; returns the image's memory up to the tree."""
+        self.reserve(layout.tree_at)
+        assert self._memory is not None
+        snapshot.copy_into(self._memory, layout.offsets)
+        return self._memory[: layout.tree_at]
+
+
+def _touch(memory: mmap.mmap, start: int, size: int) -> None:
+    try:
+        memory.madvise(_MADV_POPULATE_WRITE, start, size)
+    except (OSError, AttributeError):
+        for page in range(start, start + size, mmap.PAGESIZE):
+            memory[page] = 0
+
+
+# --- is there enough? -------------------------------------------------------------------------------
+
+_CGROUPS = (  # limit, usage, and the part of the usage that the kernel gives back when asked
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat"),
+    (
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        "/sys/fs/cgroup/memory/memory.stat",
+    ),
+)
+
+
+def free_memory_bytes() -> int | None:
+    """What a large buffer may take, of the machine's memory and the container's; None where nobody can tell.
+
+    Linux: MemAvailable of /proc/meminfo, and the container's limit less its usage without file cache (cgroup v1 and
+    v2, https://docs.kernel.org/admin-guide/cgroup-v2.html#memory); a twentieth stays free.
+    """
+    figures = [left for left in (_machine_left(), *(_cgroup_left(*paths) for paths in _CGROUPS)) if left is not None]
+    return min(figures, default=None)
+
+
+def _machine_left() -> int | None:
+    figures = _figures("/proc/meminfo")
+    if "MemAvailable" not in figures:
+        return None
+    return int((figures["MemAvailable"] - _LEFT_FREE * figures.get("MemTotal", 0)) * 1024)
+
+
+def _cgroup_left(limit_path: str, usage_path: str, stat_path: str) -> int | None:
+    try:
+        limit = int(Path(limit_path).read_text())
+        usage = int(Path(usage_path).read_text())
+    except (OSError, ValueError):  # "max" means no limit
+        return None
+    stat = _figures(stat_path)
+    return int(limit * (1 - _LEFT_FREE)) - usage + stat.get("inactive_file", 0) + stat.get("active_file", 0)
+
+
+def _figures(path: str) -> dict[str, int]:
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError:
+        return {}
+    words = [line.replace(":", " ").split() for line in lines]
+    return {row[0]: int(row[1]) for row in words if len(row) >= 2 and row[1].isdigit()}

@@ -1,0 +1,83 @@
+"""The thread that writes a save beside the training: one at a time, at a limited rate until there is a hurry."""
+
+import threading
+from collections.abc import Callable
+
+from outlast.clock import Clock
+
+_LONGEST_BURST_SECONDS = 0.05
+
+
+class Speed:
+    """The pace of one save: so many bytes per second, and without a limit once told to hurry."""
+
+    def __init__(self, bytes_per_second: float, clock: Clock) -> None:
+        self._rate, self._clock = bytes_per_second, clock
+        self._hurry, self._lock = threading.Event(), threading.Lock()
+        self._free_at = self.last_moved_at = clock.monotonic_seconds()
+
+    def hurry(self) -> None:
+        """No limit from now on."""
+        self._hurry.set()
+
+    def pace(self, moved: int) -> None:
+        """Waits as long as the rate asks for before so many bytes are moved; see ports.Pace."""
+        now = self._clock.monotonic_seconds()
+        self.last_moved_at = now
+        if self._hurry.is_set():
+            return
+        with self._lock:
+            wait = self._free_at - now
+            self._free_at = max(now - _LONGEST_BURST_SECONDS, self._free_at) + moved / self._rate
+        if wait > 0:
+            self._hurry.wait(wait)
+
+
+class Saver:
+    """Runs one piece of work at a time in a thread of its own, which is there from the start.
+
+    A thread for each save could not be started any more once the interpreter is on its way out.
+    """
+
+    def __init__(self) -> None:
+        self._work: Callable[[], None] | None = None
+        self._todo, self._idle = threading.Event(), threading.Event()
+        self._idle.set()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether work is under way."""
+        return not self._idle.is_set()
+
+    def begin(self, work: Callable[[], None]) -> None:
+        """Starts a piece of work, which must not raise. Wait until the one before has ended."""
+        assert not self.busy
+        if self._thread is None:
+            # It knows the events and not this object, which leads to the program's state.
+            self._thread = threading.Thread(target=_serve, args=(self,), name="outlast-saver", daemon=True)
+            self._thread.start()
+        self._work = work
+        self._idle.clear()
+        self._todo.set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Waits until no work is under way; False if it still is after so many seconds."""
+        return self._idle.wait(seconds)
+
+    def do_next(self) -> None:
+        """Called by the thread."""
+        self._todo.wait()
+        self._todo.clear()
+        work, self._work = self._work, None
+        try:
+            if work is not None:
+                work()
+        finally:
+            del work
+            self._idle.set()
+
+
+def _serve(saver: Saver) -> None:
+    while True:
+        saver.do_next()
