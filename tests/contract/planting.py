@@ -1,5 +1,6 @@
 """A store into which somebody else puts things, and what must not change meanwhile."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -36,23 +37,35 @@ class Planter:
         change(record)
         (self.root / self.place.commit(name)).write_bytes(seal(record))
 
-    def forge_tree(self, tree: bytes) -> None:
-        """A record whose data are these bytes as tree, digests and sizes right."""
+    def forge_image(self, leaves: bytes, tree: bytes) -> None:
+        """A record whose image is these bytes as table and tree, digests and sizes right."""
 
         def change(record: dict[str, Any]) -> None:
             name = f"{self.place.data}/{NEWER.text.removesuffix('.json')}-r0000-{'0' * 12}.safetensors"
-            (self.root / name).write_bytes(tree)
-            record["files"] = [{"name": name, "bytes": len(tree), "rank": 0}]
-            record["leaves"] = [
+            data = leaves + tree
+            (self.root / name).write_bytes(data)
+            record["files"] = [{"name": name, "bytes": len(data)}]
+            record["images"] = [
                 {
-                    "name": "@tree",
-                    "spec": {"framework": "raw", "dtype": "uint8", "shape": [len(tree)], "extra": {}},
-                    "pieces": [{"file": 0, "offset": 0, "bytes": len(tree), "digest": digest(tree)}],
+                    "rank": 0,
+                    "data_at": 0,
+                    "leaves": [0, len(leaves)],
+                    "tree": [len(leaves), len(tree)],
+                    "pieces": [[0, 0, len(data), digest(data)]],
                 }
             ]
-            record["trees"] = [0]
 
         self.forge(change)
+
+    def forge_tree(self, tree: bytes) -> None:
+        """A record without leaves whose tree is these bytes."""
+        self.forge_image(b"[]", tree)
+
+    def forge_leaf(self, change: Callable[[list[Any]], None]) -> None:
+        """A record whose one leaf is the first four bytes of the image, but for a change to its row in the table."""
+        row = ["state['blob']", "raw", "uint8", [4], {}, 0, 4]
+        change(row)
+        self.forge_image(json.dumps([row]).encode(), b'{"parts":{},"loop":{},"random":null}')
 
 
 class SideEffect:

@@ -28,16 +28,16 @@ def _file(name: str) -> Callable[[Planter], None]:
     return plant
 
 
-def _leaf(**fields: Any) -> Callable[[Planter], None]:
-    return lambda planter: planter.forge(lambda record: record["leaves"][0].update(fields))
+def _leaf(index: int, value: Any) -> Callable[[Planter], None]:
+    return lambda planter: planter.forge_leaf(lambda row: row.__setitem__(index, value))
 
 
-def _piece(**fields: Any) -> Callable[[Planter], None]:
-    return lambda planter: planter.forge(lambda record: record["leaves"][0]["pieces"][0].update(fields))
+def _image(**fields: Any) -> Callable[[Planter], None]:
+    return lambda planter: planter.forge(lambda record: record["images"][0].update(fields))
 
 
-def _spec(**fields: Any) -> Callable[[Planter], None]:
-    return lambda planter: planter.forge(lambda record: record["leaves"][0]["spec"].update(fields))
+def _piece(index: int, value: Any) -> Callable[[Planter], None]:
+    return lambda planter: planter.forge(lambda record: record["images"][0]["pieces"][0].__setitem__(index, value))
 
 
 def _record(**fields: Any) -> Callable[[Planter], None]:
@@ -45,7 +45,7 @@ def _record(**fields: Any) -> Callable[[Planter], None]:
 
 
 def _overlap(record: dict[str, Any]) -> None:
-    record["leaves"][0]["pieces"] *= 20_000  # 180 MB out of 9 KB
+    record["images"][0]["pieces"] *= 20_000  # 180 MB out of 9 KB
 
 
 def _socket(planter: Planter) -> None:
@@ -82,12 +82,20 @@ COMMITS: dict[str, Callable[[Planter], None]] = {
     "a copy of a good record": lambda it: it.newer.write_bytes((it.root / it.place.commit(it.last)).read_bytes()),
     "another run's": _record(run="run-2"),
     "another task's": _record(task=1),
-    "of a format to come": _record(format=2),
+    "of a format to come": _record(format=3),
     "with other digests": _record(digests="sha512"),
-    "no trees": _record(trees=[]),
-    "a tree out of range": _record(trees=[99]),
-    "a tree before the first": _record(trees=[-1]),
-    "a tree that is no number": _record(trees=[0.0]),
+    "no images": _record(images=[]),
+    "images that are a number": _record(images=5),
+    "a tree out of range": _image(tree=[1 << 40, 10]),
+    "a tree longer than the image": _image(tree=[0, 1 << 40]),
+    "a tree before the first byte": _image(tree=[-1, 10]),
+    "a tree at a fraction": _image(tree=[0.0, 10]),
+    "leaves out of range": _image(leaves=[1 << 40, 10]),
+    "leaves that are text": _image(leaves="ab"),
+    "leaves that are the tree": lambda it: it.forge_image(b'{"parts":{}}', b'{"parts":{}}'),
+    "data that begin at a fraction": _image(data_at=0.5),
+    "data that begin past the end": _image(data_at=1 << 40),
+    "pieces that are missing": _image(pieces=[]),
     "numbers that are text": _record(metrics={"loss": "low"}),
     "numbers that are trees": _record(metrics=[1]),
     "a number of seconds that is text": _record(seconds="long"),
@@ -104,23 +112,30 @@ COMMITS: dict[str, Callable[[Planter], None]] = {
     "a file name with a nul": _file("{place.data}/a\0b"),
     "a file name that is a number": lambda it: it.forge(lambda record: record["files"][0].update(name=5)),
     "a file size that is text": lambda it: it.forge(lambda record: record["files"][0].update(bytes="9")),
-    "a shape larger than the world": _spec(shape=[2**62, 2**62]),
-    "a shape below zero": _spec(shape=[-9000]),
-    "a shape twice below zero": _spec(shape=[-90, -100]),
-    "a shape of fractions": _spec(shape=[0.5, 18000]),
-    "a shape without end": lambda it: it.forge(lambda record: record["leaves"][0]["spec"].update(shape=[float("inf")])),
-    "a dtype that is a list": _spec(dtype=[]),
-    "an extra that is text": _spec(extra="x"),
-    "an offset below zero": _piece(offset=-1),
-    "an offset past the end": _piece(offset=2**63),
-    "a fraction as offset": _piece(offset=4096.0),
-    "a length below zero": _piece(bytes=-1),
-    "a length past the end": _piece(bytes=2**62),
-    "a file index out of range": _piece(file=7),
-    "a file index below zero": _piece(file=-1),
-    "a fraction as file index": _piece(file=0.0),
-    "a digest that is a number": _piece(digest=7),
-    "a leaf name that is a number": _leaf(name=7),
+    "a shape larger than the world": _leaf(3, [2**62, 2**62]),
+    "a shape below zero": _leaf(3, [-4]),
+    "a shape twice below zero": _leaf(3, [-2, -2]),
+    "a shape of fractions": _leaf(3, [0.5, 8]),
+    "a shape without end": _leaf(3, [float("inf")]),
+    "a dtype that is a list": _leaf(2, []),
+    "an extra that is text": _leaf(4, "x"),
+    "a leaf name that is a number": _leaf(0, 7),
+    "a leaf below zero": _leaf(5, -1),
+    "a leaf past the end": _leaf(5, 2**62),
+    "a leaf larger than the image": _leaf(6, 2**62),
+    "a leaf with a field too many": lambda it: it.forge_leaf(lambda row: row.append(1)),
+    "leaves that overlap": lambda it: it.forge_image(
+        json.dumps([["a", "raw", "uint8", [100], {}, 0, 100]] * 30).encode(), b"{}"
+    ),
+    "an offset below zero": _piece(1, -1),
+    "an offset past the end": _piece(1, 2**63),
+    "a fraction as offset": _piece(1, 4096.0),
+    "a length below zero": _piece(2, -1),
+    "a length past the end": _piece(2, 2**62),
+    "a file index out of range": _piece(0, 7),
+    "a file index below zero": _piece(0, -1),
+    "a fraction as file index": _piece(0, 0.0),
+    "a digest that is a number": _piece(3, 7),
     "pieces that overlap": lambda it: it.forge(_overlap),
     "a tree that is a pickle": lambda it: it.forge_tree(pickle.dumps(SideEffect(it.outside / "run"))),
     "a tree of deep nesting": lambda it: it.forge_tree(DEEP),
@@ -152,7 +167,7 @@ def test_a_planted_commit_is_refused_by_name_and_never_deleted(
 
 def test_a_planted_part_of_an_unknown_kind_asks_for_a_human(planter: Planter) -> None:
     """It may be of a later version, and its work is not to be thrown away."""
-    tree = {"parts": {"blob": {"$": "os.system", "leaf": 0}}, "loop": {}, "random": None}
+    tree = {"parts": {"blob": {"$": "os.system"}}, "loop": {}, "random": None}
     planter.forge_tree(json.dumps(tree).encode())
     with pytest.raises(StateMismatch, match="is of kind"):
         Life(planter.root)

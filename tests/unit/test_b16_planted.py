@@ -40,14 +40,14 @@ FORGERIES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "nul": plant_name("j/\0"),
     "a number": lambda record: record["files"][0].update(name=7),
     "no files": lambda record: record.update(files=[]),
-    "negative size": lambda record: record["leaves"][0]["spec"].update(shape=[-1]),
-    "huge size": lambda record: record["leaves"][0]["spec"].update(shape=[2**62]),
-    "outside its file": lambda record: record["leaves"][0]["pieces"][0].update(offset=2**40),
-    "before its file": lambda record: record["leaves"][0]["pieces"][0].update(offset=-8),
+    "negative size": lambda record: record["images"][0]["pieces"][0].__setitem__(2, -1),
+    "huge size": lambda record: record["images"][0]["pieces"][0].__setitem__(2, 2**62),
+    "outside its file": lambda record: record["images"][0]["pieces"][0].__setitem__(1, 2**40),
+    "before its file": lambda record: record["images"][0]["pieces"][0].__setitem__(1, -8),
     "no tree": lambda record: record.update(tree=99),
     "other format": lambda record: record.update(format=2),
     "unknown field": lambda record: record.update(surprise=1),
-    "list for text": lambda record: record.update(leaves="none"),
+    "list for text": lambda record: record.update(images="none"),
 }
 
 

@@ -121,8 +121,8 @@ def test_stepping_back_from_crashes_goes_one_checkpoint_at_a_time(tmp_path: Path
 
 
 def test_a_store_of_a_later_format_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / STORE_MARK).write_bytes(seal({"format": 2}))
-    with pytest.raises(outlast.SettingsError, match="format 2"):
+    (tmp_path / STORE_MARK).write_bytes(seal({"format": 3}))
+    with pytest.raises(outlast.SettingsError, match="format 3"):
         make(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [STORE_MARK]
 

@@ -70,7 +70,7 @@ def free_memory_bytes() -> int | None:
     """What a large buffer may take, of the machine's memory and the container's; None where nobody can tell.
 
     Linux: MemAvailable of /proc/meminfo, and the container's limit less its usage without file cache (cgroup v1 and
-    v2, https://docs.kernel.org/admin-guide/cgroup-v2.html#memory); a twentieth stays free.
+    v2, Documentation/admin-guide/cgroup-v2.rst of the kernel); a twentieth stays free.
     """
     figures = [left for left in (_machine_left(), *(_cgroup_left(*paths) for paths in _CGROUPS)) if left is not None]
     return min(figures, default=None)
