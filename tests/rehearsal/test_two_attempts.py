@@ -105,7 +105,7 @@ def test_a_superseded_attempt_deletes_nothing_more(pair: Pair) -> None:
 # Each is a place in which an attempt can be frozen in the save at step 10, with the save at step 5 behind it.
 FREEZES = {
     "before its data": "create_file /data/s000000000010 1",
-    "between its data and the look for claims": "open_read /data/s000000000010 1",
+    "between its data and the look for claims": "sync_folder /data 2",
     "between the look for claims and its record": "create_file /commits/.tmp- 2",
     "right before its record has a name": "link /commits/s000000000010 1",
     "right after its record has a name": "sync_folder /commits 3",

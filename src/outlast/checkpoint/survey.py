@@ -38,6 +38,11 @@ def tasks_in(store: Store, *, all_runs: bool = False) -> list[TaskPlace]:
     return [place for place in ordered if newest[place.job] == place.run]
 
 
+def task_bytes(store: Store, place: TaskPlace) -> int:
+    """What the data of a task take."""
+    return sum(entry.bytes for entry in store.list(place.data))
+
+
 def survey(store: Store, place: TaskPlace, *, verify: bool = True) -> Iterator[Surveyed]:
     """The checkpoints of a task in order of progress; reads all their data if `verify`."""
     lineage = read_lineage(store, place)

@@ -1,27 +1,20 @@
-"""`outlast checkpoints`: list, show and verify what a store holds."""
+"""`outlast checkpoints`: list, show and verify what a store holds; prune and export are in care.py."""
 
 import json
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 from rich import box
-from rich.console import Console as RichConsole
 from rich.table import Table
 
 from outlast.checkpoint.read import open_checkpoint
 from outlast.checkpoint.record import CommitRecord, LeafPlace
-from outlast.checkpoint.runs import check_store
-from outlast.checkpoint.survey import Surveyed, survey, tasks_in
-from outlast.console import Console
-from outlast.errors import CheckpointCorrupt, ObjectMissing, SettingsError
+from outlast.checkpoint.survey import Surveyed, survey
+from outlast.cli.care import export, prune
+from outlast.cli.stores import SOME_BAD, chosen_checkpoint, places_of, print_table, store_options
 from outlast.registry import open_store
-
-_SOME_BAD = 1
 
 
 @click.group()
@@ -32,22 +25,13 @@ def checkpoints() -> None:
     """
 
 
-def _store_options(command: Callable[..., None]) -> Callable[..., None]:
-    @click.argument("url")
-    @click.option("--job", help="Only this job.")
-    @click.option("--run", help="Only this run (default: the newest of each job).")
-    @click.option("--task", type=int, help="Only this task.")
-    @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-    @wraps(command)
-    def with_options(**options: Any) -> None:
-        command(**options)
-
-    return with_options
+checkpoints.add_command(prune)
+checkpoints.add_command(export)
 
 
 @checkpoints.command("list")
 @click.option("--quick", is_flag=True, help="Read the records only, not the data; `verified` is then null.")
-@_store_options
+@store_options
 def list_(*, quick: bool, as_json: bool, **which: Any) -> None:
     """List the checkpoints of the store at URL, each read and verified."""
     found = list(_surveyed(verify=not quick, **which))
@@ -61,7 +45,7 @@ def list_(*, quick: bool, as_json: bool, **which: Any) -> None:
 
 
 @checkpoints.command()
-@_store_options
+@store_options
 def verify(*, as_json: bool, **which: Any) -> None:
     """Read every byte of every checkpoint of the store at URL; exit 1 if one is bad."""
     found = list(_surveyed(verify=True, **which))
@@ -77,53 +61,28 @@ def verify(*, as_json: bool, **which: Any) -> None:
 
 @checkpoints.command()
 @click.option("--step", type=int, help="The step (default: the newest that counts).")
-@_store_options
+@store_options
 def show(*, step: int | None, as_json: bool, **which: Any) -> None:
     """Show what one checkpoint of the store at URL holds."""
-    counted = [one for one in _surveyed(verify=False, **which) if one.standing == "counted" or step is not None]
-    found = [one for one in counted if step is None or one.name.step == step]
-    if not found:
-        there = ", ".join(str(one.name.step) for one in counted) or "none"
-        Console().error(f"there is no checkpoint{'' if step is None else f' of step {step}'}; there are: {there}")
-        sys.exit(_SOME_BAD)
-    chosen = found[-1]
-    if chosen.record is None:
-        Console().error(f"{chosen.path}: {chosen.problem}")
-        sys.exit(_SOME_BAD)
-    try:
-        with open_checkpoint(open_store(which["url"]), chosen.path) as opened:
-            leaves = opened.leaves
-    except (CheckpointCorrupt, ObjectMissing) as error:
-        Console().error(f"{chosen.path}: {error}")
-        sys.exit(_SOME_BAD)
+    chosen = chosen_checkpoint(step=step, **which)
+    with open_checkpoint(open_store(which["url"]), chosen.path) as opened:
+        leaves, record = opened.leaves, opened.record
     if as_json:
         click.echo(json.dumps({**_row(chosen), "leaves": [_leaf_row(leaf) for leaf in leaves]}, indent=2))
     else:
-        _print_leaves(chosen, chosen.record, leaves)
+        _print_leaves(chosen, record, leaves)
 
 
-def _surveyed(*, url: str, job: str | None, run: str | None, task: int | None, verify: bool) -> Iterator[Surveyed]:
-    if "://" not in url and not Path(url).is_dir():
-        raise SettingsError(f"there is no store at {url!r}: no such folder")
-    store = open_store(url)
-    check_store(store)
-    places = tasks_in(store, all_runs=run is not None)
-    wanted = [
-        place
-        for place in places
-        if job in (None, place.job) and run in (None, place.run) and task in (None, place.index)
-    ]
-    if places and not wanted:
-        there = ", ".join(place.folder for place in places)
-        raise SettingsError(f"there is no such job, run or task in {url!r}; there are: {there}")
-    for place in wanted:
+def _surveyed(*, verify: bool, **which: Any) -> Iterator[Surveyed]:
+    store, places = places_of(**which)
+    for place in places:
         yield from survey(store, place, verify=verify)
 
 
 def _exit_code(found: list[Surveyed]) -> int:
     """A superseded attempt's checkpoint does not count, whole or not."""
     bad = [one for one in found if one.verified is False and one.standing != "superseded"]
-    return _SOME_BAD if bad else 0
+    return SOME_BAD if bad else 0
 
 
 def _row(one: Surveyed) -> dict[str, Any]:
@@ -176,7 +135,7 @@ def _print_table(found: list[Surveyed]) -> None:
             {True: "yes", False: "NO", None: "not checked"}[one.verified],
             one.standing + (", pinned" if record and record.pinned else ""),
         )
-    _print(table)
+    print_table(table)
     for one in found:
         if one.problem:
             click.echo(f"bad: {one.path}: {one.problem}")
@@ -191,9 +150,4 @@ def _print_leaves(one: Surveyed, record: CommitRecord, leaves: Sequence[LeafPlac
         table.add_column(heading, justify="right" if heading == "bytes" else "left", overflow="fold")
     for leaf in leaves:
         table.add_row(leaf.name, leaf.spec.dtype, str(list(leaf.spec.shape)), str(leaf.bytes))
-    _print(table)
-
-
-def _print(table: Table) -> None:
-    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "140"))
-    RichConsole(width=width, markup=False).print(table)
+    print_table(table)
