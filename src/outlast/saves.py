@@ -112,8 +112,8 @@ class Saves:
         self._requested = pinned or bool(self._requested)
 
     def forget(self) -> None:
-        """No save is asked for any more."""
-        self._requested = None
+        """No save is asked for any more, nor is the one that failed to be made up for."""
+        self._requested, self._overdue = None, False
 
     def log(self, numbers: Mapping[str, float]) -> None:
         """Keeps the numbers that go into the next commit record; one that is not finite takes the earlier one away."""
