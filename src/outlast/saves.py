@@ -209,6 +209,7 @@ class Saves:
         began = self._clock.monotonic_seconds()
         snapshot = self._snapshot(progress, held)
         layout = self._laid_out(snapshot)
+        self._prepared = True
         self._saver.wait()  # the first save may come while its memory is being prepared
         if not self._background or not self._fits(layout):
             self.save(progress, held)

@@ -122,7 +122,9 @@ def test_a_save_that_fails_on_the_way_stops_nothing(fault: str, tmp_path: Path) 
 
 
 def test_a_save_that_does_not_end_in_the_grace_is_named(tmp_path: Path) -> None:
-    hangs = "import outlast.checkpoint.attempt as attempt\ndef hang(*_, **__):\n    say('saving')\n    time.sleep(100)\n"
+    hangs = (
+        "import outlast.checkpoint.attempt as attempt\ndef hang(*_, **__):\n    say('saving')\n    time.sleep(100)\n"
+    )
     program = START + hangs + LOOP.replace('say("begun")', "attempt.persist = hang")
     with Program(program, tmp_path, env={"OUTLAST_GRACE": "2"}) as running:
         running.wait_for("saving").send()

@@ -19,10 +19,12 @@ class Counter:
     trace: str
     steps: int = 200
     every: int = 5
+    interval: str = "0s"  # where `every` is 0
     keep: int = 3
     sleep_seconds: float = 0.01
     blob_bytes: int = 1000
     resume: str | int = "latest"
+    saving: str = "auto"
 
     def plain(self) -> int:
         """The right result, from a plain loop."""
@@ -38,9 +40,10 @@ class Counter:
             self.url,
             state={"step": 0, "acc": 0, "blob": blob},
             name="counter",
-            every=outlast.Steps(self.every),
+            every=outlast.Steps(self.every) if self.every else self.interval,
             keep=self.keep,
             resume=self.resume,
+            saving=self.saving,
         )
         if job.state["step"] and blob[:8] != job.state["step"].to_bytes(8, "big"):
             raise AssertionError("the blob is not of this step")
@@ -63,9 +66,11 @@ def from_environment() -> Counter:
         env["VICTIM_TRACE"],
         steps=int(env.get("VICTIM_STEPS", "200")),
         every=int(env.get("VICTIM_EVERY", "5")),
+        interval=env.get("VICTIM_INTERVAL", "0s"),
         keep=int(env.get("VICTIM_KEEP", "3")),
         sleep_seconds=float(env.get("VICTIM_SLEEP", "0.01")),
         blob_bytes=int(env.get("VICTIM_BLOB", "1000")),
+        saving=env.get("VICTIM_SAVING", "auto"),
     )
 
 
