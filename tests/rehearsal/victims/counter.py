@@ -19,12 +19,12 @@ class Counter:
     trace: str
     steps: int = 200
     every: int = 5
-    interval: str = "0s"  # where `every` is 0
     keep: int = 3
     sleep_seconds: float = 0.01
     blob_bytes: int = 1000
     resume: str | int = "latest"
     saving: str = "auto"
+    interval: str = "0s"  # where `every` is 0
 
     def plain(self) -> int:
         """The right result, from a plain loop."""
