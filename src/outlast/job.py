@@ -231,7 +231,7 @@ class Job:
         journal = self._session.attempt.journal
         journal.record_later(Logged(self._session.progress.completed, written))
         now = self._session.around.clock.monotonic_seconds()
-        if now - self._logged_at >= _LOG_FLUSH_SECONDS:
+        if journal.cheap and now - self._logged_at >= _LOG_FLUSH_SECONDS:
             self._logged_at = now
             journal.flush()
 

@@ -70,7 +70,7 @@ class Session:
         self.board, self._listener = listen(around)
         self._attempt: Attempt | None = None
         self._local = True
-        self.saves = Saves(state, options, around, board=self.board, record=self.record)
+        self.saves = Saves(state, options, around, board=self.board, record=self.record_soon)
 
     # --- the start ----------------------------------------------------------------------------------
 
@@ -374,6 +374,11 @@ class Session:
         """An event, into the attempt's journal."""
         if self._attempt is not None:
             self._attempt.journal.record(event)
+
+    def record_soon(self, event: Event) -> None:
+        """The same for what need not be there at once, so that the steps do not wait for a bucket."""
+        if self._attempt is not None:
+            self._attempt.journal.record_soon(event)
 
     def _on_notice(self, notice: Notice) -> None:
         self.saves.hurry()

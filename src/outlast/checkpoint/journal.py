@@ -31,12 +31,29 @@ class Journal:
 
     def __init__(self, store: Store, place: TaskPlace, attempt: int, around: Surroundings) -> None:
         self._store, self._name, self._around = store, place.journal(attempt), around
+        self.cheap = store.traits.local  # whether a line may be written while the training waits
         self._lock = Lock()
         self._waiting: list[bytes] = []
         self._warned = self._torn = False
 
     def record(self, event: Event) -> None:
         """Writes an event, and those that wait, now."""
+        self._show(event)
+        self.flush()
+
+    def record_soon(self, event: Event) -> None:
+        """Writes an event now where that takes no time, on a bucket with the next one; a kill before loses it."""
+        self._show(event)
+        if self.cheap:
+            self.flush()
+
+    def record_later(self, event: Event) -> None:
+        """Keeps an event until the next one that is written; a kill before loses it."""
+        with self._lock:
+            self._waiting.append(to_line(event, self._around.clock))
+
+    def _show(self, event: Event) -> None:
+        """Keeps an event, and shows it to a rehearsal at once."""
         line = to_line(event, self._around.clock)
         try:
             append_event(self._around.env.get(EVENTS_FILE), line)
@@ -44,12 +61,6 @@ class Journal:
             self._warn(str(error))
         with self._lock:
             self._waiting.append(line)
-            self._flush()
-
-    def record_later(self, event: Event) -> None:
-        """Keeps an event until the next one that is written; a kill before loses it."""
-        with self._lock:
-            self._waiting.append(to_line(event, self._around.clock))
 
     def flush(self) -> None:
         """Writes what waits."""
