@@ -6,8 +6,8 @@ For each call n that changes the disk, on a fresh copy of the scenario's store, 
 call n, and a second one after it without. One JSON line per n. Each life is a fork of this process, which has
 everything loaded and runs no job itself.
 
-Scenarios: "first" starts on nothing; "large" does so, too, and writes every file as a large one; "second" starts on what
-an attempt left that was killed while it wrote data; "back" goes back to step 0 on that.
+Scenarios: "first" starts on nothing; "large" does so, too, and writes every file as a large one; "second" starts on
+what an attempt left that was killed while it wrote data; "back" goes back to step 0 on that.
 Fates: "before" and "after" kill around the call; "half" after half of a write; an errno's name makes this one call fail
 with it, or with a "+" behind it, this call and all that follow.
 """
