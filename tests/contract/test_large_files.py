@@ -1,6 +1,7 @@
 """Large files of the directory store: in blocks, by threads, on disks that refuse, fail or take little at a time."""
 
 import errno
+import gc
 import mmap
 import os
 import random
@@ -396,6 +397,44 @@ def test_no_handle_is_closed_while_a_thread_still_writes_to_it(tmp_path: Path) -
         DirectoryStore(str(tmp_path), disk=DoorDisk(door), large=TINY).write("data/a", [image(400_000)], pace=pace)
     assert "write_at" in order
     assert "write_at" not in order[order.index("close") :]
+
+
+def test_an_interrupt_while_threads_are_ended_waits_for_them_and_goes_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, interrupts = threading.Thread.join, [KeyboardInterrupt("second"), KeyboardInterrupt("first")]
+
+    def join(self: threading.Thread, timeout: float | None = None) -> None:
+        if interrupts:
+            raise interrupts.pop()
+        real(self, timeout)
+
+    def door(name: str, call: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        assert name != "close" or threads_left() == []
+        return call(*args)
+
+    monkeypatch.setattr(threading.Thread, "join", join)
+    with pytest.raises(KeyboardInterrupt, match="second"):
+        DirectoryStore(str(tmp_path), disk=DoorDisk(door), large=TINY).write("data/a", [image(400_000)])
+    assert files_below(tmp_path) == {}
+
+
+@pytest.mark.parametrize("at", [0, 12])
+def test_the_memory_is_the_callers_again_however_a_write_ends(at: int, tmp_path: Path) -> None:
+    """A streamed save's buffers are as large as the memory that is left; and an exported mmap cannot be closed."""
+    door = FailingCall(at, errno.EIO, direct=True)
+    store = DirectoryStore(str(tmp_path), disk=DoorDisk(door), large=TINY)
+    memory = mmap.mmap(-1, 400_000)
+    gc.disable()
+    try:
+        with memoryview(memory) as view:
+            try:
+                store.write("data/a", [view])
+            except StoreUnreachable:
+                assert door.met == "write_at"
+        memory.close()
+    finally:
+        gc.enable()
 
 
 def test_a_disk_without_the_room_says_so_before_a_byte_is_written(tmp_path: Path) -> None:

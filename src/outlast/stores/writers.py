@@ -109,7 +109,10 @@ class BlockWriters:
     def _take_back(self) -> None:
         done = self._done.get()
         if isinstance(done, BaseException):
-            raise done
+            try:
+                raise done
+            finally:
+                del done  # this frame and the error would keep each other, and with them the caller's memory
         self._under_way -= 1
         if done.memory is not None:
             self._memories -= 1
@@ -129,13 +132,16 @@ class BlockWriters:
         still writes would be another file's damage.
         """
         interrupt = None
-        self._stopping = True
-        while any(thread.is_alive() for thread in self._threads):
+        ended = False
+        while not ended:
             try:
+                self._stopping = True
                 for _ in self._threads:
                     self._todo.put(None)
                 for thread in self._threads:
-                    thread.join()
+                    if thread.is_alive():
+                        thread.join()
+                ended = True
             except BaseException as error:  # noqa: BLE001  raised below, when no thread writes any more
                 interrupt = error
         if interrupt is not None:
