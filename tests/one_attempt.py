@@ -12,6 +12,7 @@ from outlast.checkpoint.retain import Keep
 from outlast.checkpoint.runs import RunRequest, find_or_start_run, mark_store
 from outlast.settings import look_around
 from outlast.state.parts import Progress, UserState
+from outlast.stores.blocks import LargeFiles
 from outlast.stores.directory import DirectoryStore
 from outlast.stores.disk import LocalDisk
 
@@ -31,6 +32,9 @@ class QuickDisk(LocalDisk):
     def sync(self, handle: int) -> None:
         pass
 
+    def sync_data(self, handle: int) -> None:
+        pass
+
     def sync_folder(self, path: str) -> None:
         pass
 
@@ -39,9 +43,15 @@ class Life:
     """One attempt on a disk, from the start; `resumed_from` is 0 for a first one."""
 
     def __init__(
-        self, root: Path, disk: LocalDisk | None = None, *, keep: Keep | None = None, blob_bytes: int = BLOB_BYTES
+        self,
+        root: Path,
+        disk: LocalDisk | None = None,
+        *,
+        keep: Keep | None = None,
+        blob_bytes: int = BLOB_BYTES,
+        large: LargeFiles | None = None,
     ) -> None:
-        store = DirectoryStore(str(root), disk=disk or QuickDisk())
+        store = DirectoryStore(str(root), disk=disk or QuickDisk(), large=large)
         mark_store(store)
         self.store, self.place = store, find_or_start_run(store, RUN, AROUND.clock).task(0)
         self.state = UserState({"blob": bytearray(blob_bytes)})

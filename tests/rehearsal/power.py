@@ -6,6 +6,7 @@ itself. (A file's own sync does not make its name durable; real file systems are
 """
 
 import random
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,12 +25,16 @@ class Killed(BaseException):
 
 @dataclass
 class Call:
-    """One call: its path, the number of the file that it concerns, its bytes. A "mark" is a remark of the test."""
+    """One call: its path, the number of the file that it concerns, its bytes, and where they go (None: at the end).
+
+    A "mark" is a remark of the test.
+    """
 
     kind: str
     path: str = ""
     file: int = -1
     data: bytes = b""
+    offset: int | None = None
 
 
 class RecordingDisk(LocalDisk):
@@ -38,13 +43,15 @@ class RecordingDisk(LocalDisk):
     def __init__(self, calls: list[Call] | None = None, killed_at: int | None = None) -> None:
         self.calls = calls if calls is not None else []
         self._killed_at = killed_at
+        self._lock = threading.Lock()  # large files are written by threads
         self._handles: dict[int, int] = {}
         self._files = {call.path: call.file for call in self.calls if call.kind in ("create", "link")}
 
     def _note(self, call: Call) -> None:
-        if self._killed_at is not None and len(self.calls) >= self._killed_at:
-            raise Killed
-        self.calls.append(call)
+        with self._lock:
+            if self._killed_at is not None and len(self.calls) >= self._killed_at:
+                raise Killed
+            self.calls.append(call)
 
     def mark(self, text: str) -> None:
         self.calls.append(Call("mark", text))
@@ -60,6 +67,11 @@ class RecordingDisk(LocalDisk):
         self._handles[handle] = self._files[path] = self.calls[-1].file
         return handle
 
+    def open_direct(self, path: str) -> int:
+        handle = super().open_direct(path)
+        self._handles[handle] = self._files[path]
+        return handle
+
     def open_append(self, path: str) -> int:
         if not Path(path).exists():
             self._note(Call("create", path, len(self.calls)))
@@ -72,8 +84,20 @@ class RecordingDisk(LocalDisk):
         self._note(Call("write", file=self._handles[handle], data=bytes(data)))
         return super().write(handle, data)
 
+    def write_at(self, handle: int, data: memoryview, offset: int) -> int:
+        self._note(Call("write", file=self._handles[handle], data=bytes(data), offset=offset))
+        return super().write_at(handle, data, offset)
+
+    def allocate(self, handle: int, offset: int, size: int) -> None:
+        """Zeros, as far as anyone can see: room is only ever taken at the end."""
+        self._note(Call("write", file=self._handles[handle], data=bytes(size), offset=offset))
+        super().allocate(handle, offset, size)
+
     def sync(self, handle: int) -> None:
         self._note(Call("sync", file=self._handles[handle]))
+
+    def sync_data(self, handle: int) -> None:
+        self.sync(handle)
 
     def link(self, source: str, target: str) -> None:
         self._note(Call("link", target, self._files[source]))
@@ -91,22 +115,33 @@ class RecordingDisk(LocalDisk):
 @dataclass
 class _File:
     durable: bytes = b""
-    pending: bytes = b""
+    written: bytearray = field(default_factory=bytearray)
+    start: int = 0  # from here on it may differ from what is durable
+
+    def write(self, data: bytes, offset: int | None) -> None:
+        offset = len(self.written) if offset is None else offset
+        self.written.extend(bytes(max(0, offset - len(self.written))))
+        self.written[offset : offset + len(data)] = data
+        self.start = min(self.start, offset)
+
+    def sync(self) -> None:
+        self.durable, self.start = bytes(self.written), len(self.written)
 
     def damaged(self, damage: Damage, chance: random.Random) -> bytes:
         sector = chance.choice(SECTOR_BYTES)
-        lost = bytearray(self.pending)
+        old, left = self.durable.ljust(len(self.written), b"\0"), bytearray(self.written)
         if damage == "missing":
-            lost = bytearray()
-        elif damage == "zeros":
-            lost = bytearray(len(lost))
-        elif damage == "cut":
-            del lost[chance.randrange(len(lost) // sector + 1) * sector :]
+            return self.durable
+        if damage == "zeros":
+            return old
+        if damage == "cut":
+            end = self.start + chance.randrange((len(left) - self.start) // sector + 1) * sector
+            del left[max(end, len(self.durable)) :]
         elif damage == "holes":
-            for start in range(0, len(lost), sector):
+            for start in range(self.start, len(left), sector):
                 if chance.random() < 0.5:
-                    lost[start : start + sector] = bytes(len(lost[start : start + sector]))
-        return self.durable + bytes(lost)
+                    left[start : start + sector] = old[start : start + sector]
+        return bytes(left)
 
 
 @dataclass
@@ -126,10 +161,9 @@ class _Cut:
         elif call.kind == "unlink":
             self.pending.append((call.path, None, False))
         elif call.kind == "write":
-            self.files[call.file].pending += call.data
+            self.files[call.file].write(call.data, call.offset)
         elif call.kind == "sync":
-            file = self.files[call.file]
-            file.durable, file.pending = file.durable + file.pending, b""
+            self.files[call.file].sync()
         elif call.kind == "sync_folder":
             mine = [one for one in self.pending if str(Path(one[0]).parent) == call.path]
             self.pending = [one for one in self.pending if one not in mine]

@@ -11,12 +11,16 @@ from power import Call, Killed, RecordingDisk, fingerprint, lay_out, states
 from one_attempt import AROUND, RUN, Life, QuickDisk, blob_of
 from outlast.checkpoint.runs import find_or_start_run, finish_of
 from outlast.checkpoint.survey import survey
+from outlast.stores.blocks import LargeFiles
 from outlast.stores.directory import DirectoryStore
 
+# Everything counts as large, and one thread keeps the calls in one order.
+LARGE = LargeFiles(from_bytes=1, block_bytes=4096, run_bytes=4096, threads=1, allocate_from_bytes=8192)
 
-def live(root: Path, disk: RecordingDisk, *, steps: int) -> None:
+
+def live(root: Path, disk: RecordingDisk, *, steps: int, large: LargeFiles | None = None) -> None:
     """An attempt that goes on for so many steps, saves after each, and finishes; each return leaves a mark."""
-    life = Life(root, disk)
+    life = Life(root, disk, large=large)
     for step in range(life.resumed_from + 1, life.resumed_from + steps + 1):
         disk.mark(f"saving {step}")
         life.save(step)
@@ -58,10 +62,13 @@ class Judge:
             shutil.rmtree(self.scratch)
 
 
-def test_a_power_cut_at_any_call_leaves_the_last_committed_checkpoint(quick_folder: Path) -> None:
+@pytest.mark.parametrize("large", [None, LARGE], ids=["small", "large"])
+def test_a_power_cut_at_any_call_leaves_the_last_committed_checkpoint(
+    large: LargeFiles | None, quick_folder: Path
+) -> None:
     disk = RecordingDisk()
     root = quick_folder / "store"
-    live(root, disk, steps=5)
+    live(root, disk, steps=5, large=large)
     judge = Judge(root, quick_folder / "cut")
     for at in range(len(disk.calls) + 1):
         judge.look(disk.calls, at, states(disk.calls, at, seed=1))

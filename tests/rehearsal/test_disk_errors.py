@@ -29,13 +29,16 @@ def check_failed_once(point: Point, folder: Path) -> None:
     assert failed or said or quiet, point
 
 
-@pytest.mark.parametrize("fate", ["ENOSPC", "EIO", "EFBIG"])
-def test_one_call_that_fails_costs_one_save_at_most(fate: str, quick_folder: Path) -> None:
-    found = points("first", fate, quick_folder)
+@pytest.mark.parametrize(
+    ("scenario", "fate"), [("first", "ENOSPC"), ("first", "EIO"), ("first", "EFBIG"), ("large", "EDQUOT")]
+)
+def test_one_call_that_fails_costs_one_save_at_most(scenario: str, fate: str, quick_folder: Path) -> None:
+    found = points(scenario, fate, quick_folder)
     assert len(found) > 100
     for point in found:
         check_failed_once(point, quick_folder)
     assert any("the save at step" in point["first"]["said"] for point in found)
+    assert any("write_at" in point["first"]["met"] for point in found) == (scenario == "large")
 
 
 def test_one_call_that_fails_in_a_later_attempt_costs_one_save_at_most(quick_folder: Path) -> None:

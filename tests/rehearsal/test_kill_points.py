@@ -19,9 +19,13 @@ def check_killed(point: Point) -> None:
     assert point["between"].get("bad", []) == [], point
 
 
-@pytest.mark.parametrize("fate", FATES)
-def test_a_kill_at_any_call_of_a_first_attempt_costs_an_interval_at_most(fate: str, quick_folder: Path) -> None:
-    found = points("first", fate, quick_folder)
+@pytest.mark.parametrize(
+    ("scenario", "fate"), [*(("first", fate) for fate in FATES), ("large", "before"), ("large", "half")]
+)
+def test_a_kill_at_any_call_of_a_first_attempt_costs_an_interval_at_most(
+    scenario: str, fate: str, quick_folder: Path
+) -> None:
+    found = points(scenario, fate, quick_folder)
     killed = [point for point in found if point["first"]["killed"]]
     assert len(killed) > (100 if fate != "half" else 20)
     for point in killed:

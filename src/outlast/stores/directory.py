@@ -5,6 +5,7 @@ import os
 import secrets
 import stat
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
@@ -16,7 +17,9 @@ from outlast.errors import (
     StoreUnreachable,
 )
 from outlast.ports import Bytes, Pace, StoredObject, StoreTraits, full_speed
+from outlast.stores.blocks import LargeFiles, Staging
 from outlast.stores.disk import LARGEST_WRITE_BYTES, Disk, LocalDisk
+from outlast.stores.writers import write_large
 
 _UNFINISHED = ".tmp-"
 _DEBRIS_SECONDS = 3600.0
@@ -31,11 +34,13 @@ class DirectoryStore:
     their final, new names. Folders below the root that are links, and links in place of files, are refused.
     """
 
-    def __init__(self, path: str, *, disk: Disk | None = None) -> None:
+    def __init__(self, path: str, *, disk: Disk | None = None, large: LargeFiles | None = None) -> None:
         if not path:
             raise SettingsError("url='' names no folder")
         self._root = os.path.abspath(os.path.expanduser(path))
         self._disk = disk or LocalDisk()
+        self._large = large or LargeFiles()
+        self._staging = Staging(self._large.block_bytes, self._large.blocks)
         self._known_folders: set[str] = set()
         self._has_worked = False  # the url is right, then, and what goes wrong later a retry may mend
 
@@ -45,7 +50,7 @@ class DirectoryStore:
 
     @property
     def traits(self) -> StoreTraits:
-        return StoreTraits(local=True)
+        return StoreTraits(local=True, parallel=2)  # reads: two threads keep disk and memory busy
 
     def create(self, name: str, data: bytes) -> None:
         path = self._new_path(name)
@@ -196,13 +201,18 @@ class DirectoryStore:
         self._known_folders.add(folder)
 
     def _write_file(self, path: str, buffers: Iterable[Bytes], pace: Pace = full_speed) -> int:
+        rest = iter(buffers)
+        first, is_large = _first_of(rest, self._large.from_bytes)
         handle = self._disk.create_file(path)
-        written = 0
         try:
             try:
-                for piece in _gathered(buffers):
-                    pace(len(piece))
-                    written += self._write_all(handle, piece)
+                pieces = _each(first, rest)
+                if is_large:
+                    written = write_large(
+                        self._disk, path, handle, pieces, pace, plan=self._large, staging=self._staging
+                    )
+                else:
+                    written = self._write_small(handle, pieces, pace)
                 self._disk.sync(handle)
             finally:
                 self._disk.close(handle)
@@ -210,6 +220,13 @@ class DirectoryStore:
             with suppress(OSError):  # it would only fill the disk; no record will ever name it
                 self._disk.unlink(path)
             raise
+        return written
+
+    def _write_small(self, handle: int, buffers: Iterable[Bytes], pace: Pace) -> int:
+        written = 0
+        for piece in _gathered(buffers):
+            pace(len(piece))
+            written += self._write_all(handle, piece)
         return written
 
     def _write_all(self, handle: int, data: memoryview) -> int:
@@ -249,6 +266,25 @@ class _OpenFile:
             done += moved
 
 
+def _first_of(buffers: Iterator[Bytes], enough: int) -> tuple[deque[Bytes], bool]:
+    """The first buffers, up to so many bytes, and whether there are that many."""
+    first: deque[Bytes] = deque()
+    size = 0
+    for buffer in buffers:
+        first.append(buffer)
+        size += memoryview(buffer).nbytes
+        if size >= enough:
+            return first, True
+    return first, False
+
+
+def _each(first: deque[Bytes], rest: Iterator[Bytes]) -> Iterator[Bytes]:
+    """One after the other, none kept: they may be large, and made for this."""
+    while first:
+        yield first.popleft()
+    yield from rest
+
+
 def _gathered(buffers: Iterable[Bytes]) -> Iterator[memoryview]:
     gathered = bytearray()
     for buffer in buffers:
@@ -268,10 +304,11 @@ def _gathered(buffers: Iterable[Bytes]) -> Iterator[memoryview]:
 
 
 def _without_links(error: OSError, folder: str) -> Exception:
-    """A mounted bucket, say: no retry would help."""
+    """A mount of a kind that nobody told us of, say: no retry would help."""
     if error.errno in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
         return SettingsError(
-            f"the file system of {folder} has no hard links, which a folder of checkpoints needs (mounted buckets are "
-            "not supported yet); nothing was saved; use a local disk or NFS"
+            f"the file system of {folder} has no hard links, which a folder of checkpoints needs; nothing was saved; "
+            "a mounted bucket, which needs none, is told by the type of its file system, and this one was not "
+            "recognised as one: use a local disk, NFS, or the bucket's own url"
         )
     return error

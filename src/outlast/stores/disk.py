@@ -1,5 +1,6 @@
 """The door to a local disk: each file-system call that a directory store makes, and no other."""
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -16,17 +17,25 @@ class Disk(Protocol):
 
     def create_file(self, path: str) -> int: ...
 
+    def open_direct(self, path: str) -> int: ...
+
     def open_append(self, path: str) -> int: ...
 
     def open_read(self, path: str) -> int: ...
 
     def write(self, handle: int, data: memoryview) -> int: ...
 
+    def write_at(self, handle: int, data: memoryview, offset: int) -> int: ...
+
+    def allocate(self, handle: int, offset: int, size: int) -> None: ...
+
     def read_at(self, handle: int, target: memoryview, offset: int) -> int: ...
 
     def size(self, handle: int) -> int: ...
 
     def sync(self, handle: int) -> None: ...
+
+    def sync_data(self, handle: int) -> None: ...
 
     def close(self, handle: int) -> None: ...
 
@@ -58,14 +67,37 @@ class LocalDisk:
         # 0o666 under the umask, like any file: a mode of 0600 would lock out the next attempt's user.
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
 
+    def open_direct(self, path: str) -> int:
+        """For writing past the page cache: offsets, sizes and memory are aligned. Many file systems refuse."""
+        flag = getattr(os, "O_DIRECT", None)  # macOS has none
+        if flag is None:
+            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), path)
+        return _regular(path, os.O_WRONLY | flag)
+
     def open_append(self, path: str) -> int:
         return _regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def open_read(self, path: str) -> int:
-        return _regular(path, os.O_RDONLY)
+        handle = _regular(path, os.O_RDONLY)
+        if hasattr(os, "posix_fadvise"):  # macOS has none
+            # Read-ahead twice as long: cold reads took 0.7 of the time, less than with O_DIRECT; warm ones stay copies.
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        return handle
 
     def write(self, handle: int, data: memoryview) -> int:
         return os.write(handle, data)
+
+    def write_at(self, handle: int, data: memoryview, offset: int) -> int:
+        return os.pwrite(handle, data, offset)
+
+    def allocate(self, handle: int, offset: int, size: int) -> None:
+        """Takes room at the end of a file open for writing only; OSError where the file system cannot."""
+        if not hasattr(os, "posix_fallocate"):  # macOS has none
+            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+        # Longer first: where there is no fallocate (NFS 3), glibc would write a byte into each block, but within the
+        # file it reads that byte first, which such a handle refuses with EBADF (glibc, posix_fallocate.c, 2026-11-29).
+        os.ftruncate(handle, offset + size)
+        os.posix_fallocate(handle, offset, size)
 
     def read_at(self, handle: int, target: memoryview, offset: int) -> int:
         return os.preadv(handle, [target], offset)
@@ -75,6 +107,10 @@ class LocalDisk:
 
     def sync(self, handle: int) -> None:
         os.fsync(handle)
+
+    def sync_data(self, handle: int) -> None:
+        """What was written so far; `sync` at the end makes the file durable."""
+        getattr(os, "fdatasync", os.fsync)(handle)  # macOS has no fdatasync
 
     def close(self, handle: int) -> None:
         os.close(handle)

@@ -6,8 +6,8 @@ For each call n that changes the disk, on a fresh copy of the scenario's store, 
 call n, and a second one after it without. One JSON line per n. Each life is a fork of this process, which has
 everything loaded and runs no job itself.
 
-Scenarios: "first" starts on nothing; "second" on what an attempt left that was killed while it wrote data; "back" goes
-back to step 0 on that.
+Scenarios: "first" starts on nothing; "large" does so, too, and writes every file as a large one; "second" starts on
+what an attempt left that was killed while it wrote data; "back" goes back to step 0 on that.
 Fates: "before" and "after" kill around the call; "half" after half of a write; an errno's name makes this one call fail
 with it, or with a "+" behind it, this call and all that follow.
 """
@@ -31,10 +31,17 @@ from outlast.checkpoint.lineage import read_lineage
 from outlast.checkpoint.survey import survey, tasks_in
 from outlast.errors import ExitingError
 from outlast.stores import directory
+from outlast.stores.blocks import LargeFiles
 from outlast.stores.disk import LocalDisk
 
 session._FINISH_PAUSES_SECONDS = (0.0, 0.0, 0.0)  # a disk that fails for good is not waited for
-CHANGING = ("make_folder", "create_file", "open_append", "write", "sync", "close", "link", "unlink", "sync_folder")
+CHANGING = (
+    *("make_folder", "create_file", "open_direct", "open_append", "allocate", "write", "write_at", "sync", "sync_data"),
+    *("close", "link", "unlink", "sync_folder"),
+)
+WRITES = ("write", "write_at")
+# One thread, so that each life makes its calls in the same order.
+LARGE = LargeFiles(from_bytes=1, block_bytes=4096, run_bytes=4096, threads=1, allocate_from_bytes=4096)
 STEPS, EVERY, KEEP = 12, 3, 2
 
 
@@ -53,6 +60,11 @@ class FatefulDisk(LocalDisk):
         self._written_to.add(handle)
         return handle
 
+    def open_direct(self, path: str) -> int:
+        handle = super().open_direct(path)
+        self._written_to.add(handle)
+        return handle
+
     def open_append(self, path: str) -> int:
         handle = super().open_append(path)
         self._written_to.add(handle)
@@ -60,6 +72,9 @@ class FatefulDisk(LocalDisk):
 
     def sync(self, handle: int) -> None:
         """Kills do not touch what the kernel has taken over, so that waiting for it shows nothing here."""
+
+    def sync_data(self, handle: int) -> None:
+        """See `sync`."""
 
     def sync_folder(self, path: str) -> None:
         """See `sync`."""
@@ -69,11 +84,11 @@ class FatefulDisk(LocalDisk):
             if name == "close" and args[0] not in self._written_to:
                 return call(*args)
             self._written_to -= {args[0]} if name == "close" else set()
-            if self._fate == "half" and name != "write":
+            if self._fate == "half" and name not in WRITES:
                 return call(*args)
             self.calls += 1
             if self.calls == self._at or (self.calls > self._at and self._fate.endswith("+")):
-                self.met = self.met or f"{name} {Path(str(args[-1])).name if name != 'write' else ''}".strip()
+                self.met = self.met or f"{name} {Path(str(args[-1])).name if name not in WRITES else ''}".strip()
                 return self._meet(name, call, args)
             return call(*args)
 
@@ -83,7 +98,7 @@ class FatefulDisk(LocalDisk):
         if self._fate == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         if self._fate == "half":
-            call(args[0], args[1][: len(args[1]) // 2])
+            call(args[0], args[1][: len(args[1]) // 2], *args[2:])
             os.kill(os.getpid(), signal.SIGKILL)
         failing = getattr(errno, self._fate.rstrip("+"), None)
         if failing is not None:
@@ -149,7 +164,7 @@ def look(counter: Counter) -> dict[str, Any]:
 
 def prepare(scenario: str, counter: Counter) -> Counter:
     """Makes the scenario's store; the counter as the lives on it get it."""
-    if scenario == "first":
+    if scenario in ("first", "large"):
         Path(counter.url).mkdir()
         return replace(counter, url=f"{counter.url}/deep/store")  # so that the root and its parent are made, too
     calls = 0
@@ -166,6 +181,8 @@ def prepare(scenario: str, counter: Counter) -> Counter:
 
 
 def main(scenario: str, fate: str, folder: Path) -> None:
+    if scenario == "large":
+        directory.LargeFiles = lambda: LARGE  # type: ignore[assignment,misc]  # for every store of these lives
     origin = Counter(f"{folder}/origin", f"{folder}/origin-trace", STEPS, EVERY, KEEP, 0.0, 5000)
     made = prepare(scenario, origin)
     number = 0
