@@ -80,7 +80,7 @@ def _running(saver: Saver, step_seconds: float) -> dict[str, float]:
     }
 
 
-def _undisturbed(training: Training, saver: Saver, step_seconds: float, *) -> float:
+def _undisturbed(training: Training, saver: Saver, step_seconds: float) -> float:
     """Trains for some steps with no save due; returns the time of one piece."""
     began, seconds = time.monotonic(), _UNDISTURBED_STEPS * step_seconds
     training.train(step_seconds, until=lambda: time.monotonic() >= began + seconds, border=saver.border)
