@@ -47,10 +47,9 @@ def measure(request: Request) -> dict[str, float]:
 
 def _measure_saver(request: Request, folder: Path) -> dict[str, float]:
     from benchmarks.ours import OURS, Outlast
-    from benchmarks.states import make_state
+    from benchmarks.states import full_bytes, make_state
 
-    state = make_state(request.state, request.scale)
-    full_bytes = state.bytes
+    state = make_state(request.state, request.scale, with_moments=request.with_moments)
     if request.case in OURS:
         saver = Outlast(OURS[request.case])
     else:
@@ -60,9 +59,8 @@ def _measure_saver(request: Request, folder: Path) -> dict[str, float]:
     if request.action == "restore":
         from benchmarks.restoring import measure_restore
 
-        if not request.with_moments:
-            state = make_state(request.state, request.scale, with_moments=False)
-        return measure_restore(saver, state, folder, warm=request.warm, changes=request.changes, full_bytes=full_bytes)
+        size = full_bytes(request.state, request.scale)
+        return measure_restore(saver, state, folder, warm=request.warm, changes=request.changes, full_bytes=size)
     state.fill()
     if request.action == "incremental":
         from benchmarks.incremental import measure_incremental

@@ -66,15 +66,18 @@ def _running(saver: Saver, step_seconds: float) -> dict[str, float]:
     after = _undisturbed(training, saver, step_seconds)
     durable = saver.durable_at()
     assert durable is not None
-    lost = training.lost_seconds(stall.end, end, undisturbed=(before + after) / 2) - stalls[0]
     in_all = stall.seconds + stalls[0]
     background = durable - stall.end
+    if background <= _POLL_SECONDS:  # durable when its call returned: it had nothing left to disturb
+        lost = percent = 0.0
+    else:
+        lost = training.lost_seconds(stall.end, end, undisturbed=(before + after) / 2) - stalls[0]
+        percent = 100 * lost / background
     return {
         "stall_running": in_all,
         "durable_running": durable - stall.begin,
         "slowdown_seconds": lost,
-        # A save that is durable when its call returns has nothing to slow down.
-        "slowdown_percent": 100 * lost / background if background > _POLL_SECONDS else 0.0,
+        "slowdown_percent": percent,
         "lost": in_all + lost,
         "training_moved": max(before, after) / min(before, after) - 1,
     }

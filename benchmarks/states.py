@@ -98,33 +98,46 @@ class State:
         return found
 
 
-def make_state(kind: str, scale: float, *, with_moments: bool = True) -> State:
-    """A state of its kind, about `scale` times its full size; without moments the optimizer is a fresh one."""
-    torch.manual_seed(0)
-    parts = _transformer(scale, with_moments) if kind == "transformer" else {"tensors": _small(scale)}
+def make_state(kind: str, scale: float, *, with_moments: bool = True, device: str = "cpu") -> State:
+    """A state of its kind, about `scale` times its full size; without moments the optimizer is a fresh one.
+
+    Values are whatever the memory holds until `fill` or `spoil`.
+    """
+    transformer = kind == "transformer"
+    parts = _transformer(scale, with_moments, device) if transformer else {"tensors": _small(scale, device)}
     return State(parts, _flat(parts))
 
 
-def _transformer(scale: float, with_moments: bool) -> dict[str, Any]:
+def full_bytes(kind: str, scale: float) -> int:
+    """The size of such a state, without making it."""
+    return make_state(kind, scale, device="meta").bytes
+
+
+def _transformer(scale: float, with_moments: bool, device: str) -> dict[str, Any]:
     root = scale**0.5
     width = max(round(_WIDTH * root / 16), 1) * 16
-    with torch.no_grad():
+    with torch.device("meta"):  # no time for an initialization that `fill` overwrites
         model = Transformer(width, _LAYERS, max(round(_WORDS * root), 16))
+    model = model.to_empty(device=device)
     optimizer = torch.optim.AdamW(model.parameters())
     if with_moments:
         for parameter in model.parameters():
             optimizer.state[parameter] = {
-                "step": torch.tensor(1.0),
+                "step": torch.ones((), device=device),
                 "exp_avg": torch.ones_like(parameter, requires_grad=False),
                 "exp_avg_sq": torch.ones_like(parameter, requires_grad=False),
             }
     return {"model": model, "optimizer": optimizer}
 
 
-def _small(scale: float) -> dict[str, torch.Tensor]:
+def _small(scale: float, device: str) -> dict[str, torch.Tensor]:
     count = max(round(_SMALL_TENSORS * scale), len(_SHARES))
     shares = [_SHARES[index % len(_SHARES)] for index in range(count)]
-    return {f"part.{index:05}": torch.ones(int(_SMALL_BYTES * share) // 4) for index, share in enumerate(shares)}
+    return {f"part.{index:05}": _small_one(share, device) for index, share in enumerate(shares)}
+
+
+def _small_one(share: float, device: str) -> torch.Tensor:
+    return torch.ones(int(_SMALL_BYTES * share) // 4, device=device)
 
 
 def _flat(parts: dict[str, Any]) -> dict[str, torch.Tensor]:
