@@ -23,7 +23,8 @@ def measure_restore(
     began = time.monotonic()
     saver.restore(state, folder)
     figures["restore_warm" if warm else "restore_cold"] = time.monotonic() - began
-    figures["memory_restore"] = memory.extra_bytes() / full_bytes
+    if not warm:  # once for each round
+        figures["memory_restore"] = memory.extra_bytes() / full_bytes
     saver.bring_back(state)
     if wrong := state.wrong(changes):
         raise ValueError(f"not restored as saved: {', '.join(wrong[:3])}")
