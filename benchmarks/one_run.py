@@ -49,13 +49,13 @@ def _measure_saver(request: Request, folder: Path) -> dict[str, float]:
     from benchmarks.ours import OURS, Outlast
     from benchmarks.states import full_bytes, make_state
 
-    state = make_state(request.state, request.scale, with_moments=request.with_moments)
     if request.case in OURS:
         saver = Outlast(OURS[request.case])
     else:
         from benchmarks.peers import PEERS
 
         saver = PEERS[request.case]()
+    state = make_state(request.state, request.scale, with_moments=request.with_moments)
     if request.action == "restore":
         from benchmarks.restoring import measure_restore
 

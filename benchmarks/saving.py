@@ -54,33 +54,33 @@ def _running(saver: Saver, step_seconds: float) -> dict[str, float]:
     training = Training()
     _undisturbed(training, saver, step_seconds)  # warms up
     before = _undisturbed(training, saver, step_seconds)
-    stalls: list[float] = []
+    borders: list[tuple[float, float]] = []  # how long each held up the training, and when it ended
     stall = saver.save()
     training.train(
         step_seconds,
-        until=lambda: bool(stalls) and saver.durable_at() is not None,
-        border=lambda: stalls.append(saver.border()),
+        until=lambda: bool(borders) and saver.durable_at() is not None,
+        border=lambda: borders.append((saver.border(), time.monotonic())),
     )
     _undisturbed(training, saver, step_seconds)
     end = time.monotonic()
     after = _undisturbed(training, saver, step_seconds)
     durable = saver.durable_at()
     assert durable is not None
-    in_all = stall.seconds + stalls[0]
-    background = durable - stall.end
-    if background <= _POLL_SECONDS:  # durable when its call returned: it had nothing left to disturb
-        lost = percent = 0.0
-    else:
-        lost = training.lost_seconds(stall.end, end, undisturbed=(before + after) / 2) - stalls[0]
-        percent = 100 * lost / background
-    return {
-        "stall_running": in_all,
+    undisturbed, (stalled, border_end) = (before + after) / 2, borders[0]
+    figures = {
+        "stall_running": stall.seconds + stalled,
         "durable_running": durable - stall.begin,
-        "slowdown_seconds": lost,
-        "slowdown_percent": percent,
-        "lost": in_all + lost,
+        "slowdown_seconds": 0.0,
+        "slowdown_percent": 0.0,
         "training_moved": max(before, after) / min(before, after) - 1,
     }
+    if durable - stall.end > _POLL_SECONDS:  # else it was durable when the call returned, and disturbed nothing
+        persisted = max(durable, border_end)
+        lost = training.lost_seconds(stall.end, persisted, undisturbed=undisturbed) - stalled
+        figures["slowdown_percent"] = 100 * lost / (persisted - stall.end)
+        figures["slowdown_seconds"] = lost + training.lost_seconds(persisted, end, undisturbed=undisturbed)
+    figures["lost"] = figures["stall_running"] + figures["slowdown_seconds"]
+    return figures
 
 
 def _undisturbed(training: Training, saver: Saver, step_seconds: float) -> float:
