@@ -10,6 +10,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import signal
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -66,12 +67,25 @@ def main() -> None:
             step_seconds=chosen.step_seconds,
             timeout_seconds=chosen.timeout,
         )
-        samples = Samples(run_all(plan, lambda result: progress.print(_line(result), highlight=False)))
+        samples = Samples(_results(plan, progress))
     chosen.out.mkdir(parents=True, exist_ok=True)
     document = as_document(samples, _settings(chosen))
     (chosen.out / "results.json").write_text(json.dumps(document, indent=2))
     print_report(samples)
     _draw(samples, chosen.out, progress)
+
+
+def _results(plan: Plan, progress: Console) -> list[Result]:
+    """All results, or those so far if somebody has had enough."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    found: list[Result] = []
+    try:
+        for result in run_all(plan):
+            found.append(result)
+            progress.print(_line(result), highlight=False)
+    except KeyboardInterrupt:
+        progress.print(f"interrupted: the report is of {len(found)} runs")
+    return found
 
 
 def _line(result: Result) -> str:
