@@ -1,6 +1,6 @@
 """The states that are saved: one like a transformer under AdamW, and one of 20,000 small tensors.
 
-Tensors are filled with reproducible noise that no file system can compress, so that a restore can be checked without
+Tensors are filled with reproducible noise, which compresses as little as weights do: a restore can be checked without
 keeping a second copy of the state.
 """
 
