@@ -33,8 +33,8 @@ lint: $(VENV)/.dev ## Run the linter, the formatter's check and the type checker
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.dev ## Run the benchmarks, side by side with peers
-	$(BIN)/python benchmarks/bench.py
+bench: $(VENV)/.bench ## Run the benchmarks, side by side with peers (BENCH="--rounds 1 --scale 0.05": a try)
+	$(BIN)/python -m benchmarks $(BENCH)
 
 clean: ## Remove the environment and everything that was built
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis outlast-checkpoints outlast-report*

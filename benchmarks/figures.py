@@ -1,0 +1,73 @@
+"""The figures of the report, the limit that each is held against, and the goals."""
+
+from dataclasses import dataclass
+
+LIMITS = "limits"
+LIMIT_TITLES = {
+    "copy_1": "memory copy, warm, 1 thread",
+    "copy_2": "memory copy, warm, 2 threads",
+    "write": "raw write of a new file, O_DIRECT, 2 threads",
+    "overwrite": "raw write over an old file",
+    "read_cold": "raw read, cold, 2 threads",
+    "read_warm": "raw read, warm, 2 threads",
+    "step_bare": "bare range()",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured figure. `unit`: s, %, or x (of the state's size); `limit` is a key of LIMIT_TITLES."""
+
+    key: str
+    title: str
+    unit: str = "s"
+    limit: str | None = None
+
+
+FIGURES = (
+    Figure("stall_first", "stall, first save", limit="copy_1"),
+    Figure("stall", "stall, later save", limit="copy_1"),
+    Figure("durable_first", "until durable, first save", limit="write"),
+    Figure("durable", "until durable, later save", limit="write"),
+    Figure("stall_running", "stall, training runs on", limit="copy_1"),
+    Figure("durable_running", "until durable, training runs on", limit="write"),
+    Figure("slowdown_seconds", "slow-down of training, beside the stall"),
+    Figure("slowdown_percent", "slow-down as share of the persist time", "%"),
+    Figure("lost", "training lost in all", limit="copy_1"),
+    Figure("memory_save", "extra memory at saves", "x"),
+    Figure("disk", "size on disk", "x"),
+    Figure("restore_cold", "restore, cold", limit="read_cold"),
+    Figure("restore_warm", "restore, warm", limit="read_warm"),
+    Figure("memory_restore", "extra memory at restore", "x"),
+    Figure("written_for_changed", "incremental: bytes written ÷ bytes changed", "x"),
+    Figure("stall_incremental", "incremental: stall"),
+    Figure("durable_incremental", "incremental: until durable"),
+    Figure("step", "one step, no save due", limit="step_bare"),
+    Figure("heard", "SIGTERM: heard inside a 3 s C call"),
+    Figure("stopped", "SIGTERM: stop with 50 MB of state, exit 143"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A figure of one of our cases that is to be at most so much, in its unit or (`of_limit`) over its limit."""
+
+    case: str
+    figure: str
+    at_most: float
+    of_limit: bool = False
+
+
+GOALS = (
+    Goal("outlast background", "stall", 1.15, of_limit=True),
+    Goal("outlast background", "stall_first", 1.15, of_limit=True),
+    Goal("outlast lazy", "stall_running", 0.05, of_limit=True),
+    Goal("outlast background", "durable", 1 / 0.9, of_limit=True),
+    Goal("outlast blocking", "durable", 1 / 0.9, of_limit=True),
+    Goal("outlast background", "slowdown_percent", 3.0),
+    Goal("outlast", "restore_cold", 1.2, of_limit=True),
+    Goal("outlast", "restore_warm", 1.2, of_limit=True),
+    Goal("outlast", "memory_restore", 0.05),
+    Goal("outlast background", "written_for_changed", 1.1),
+    Goal("outlast", "step", 20e-6),
+)

@@ -1,0 +1,88 @@
+"""One run of one case in its own process: the request is JSON in the argument, the answer JSON on standard output."""
+
+import json
+import os
+import sys
+import traceback
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to measure. `changes`: how often the saved state was changed after it was filled."""
+
+    action: str
+    case: str
+    state: str
+    scale: float
+    folder: str
+    step_seconds: float = 0.25
+    running: bool = True
+    warm: bool = False
+    changes: int = 0
+    with_moments: bool = True
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def measure(request: Request) -> dict[str, float]:
+    """Runs the request; whatever goes wrong is an exception."""
+    folder = Path(request.folder)
+    if request.action == "step":
+        from benchmarks.steps import measure_steps
+
+        return measure_steps(folder)
+    if request.action == "sigterm":
+        from benchmarks.signals import measure_signals
+
+        return measure_signals(folder)
+    if request.action == "limits":
+        from benchmarks.limits import measure_limits
+
+        return measure_limits(request.state, request.scale, folder)
+    return _measure_saver(request, folder)
+
+
+def _measure_saver(request: Request, folder: Path) -> dict[str, float]:
+    from benchmarks.ours import OURS, Outlast
+    from benchmarks.states import full_bytes, make_state
+
+    if request.case in OURS:
+        saver = Outlast(OURS[request.case])
+    else:
+        from benchmarks.peers import PEERS
+
+        saver = PEERS[request.case]()
+    state = make_state(request.state, request.scale, with_moments=request.with_moments)
+    if request.action == "restore":
+        from benchmarks.restoring import measure_restore
+
+        size = full_bytes(request.state, request.scale)
+        return measure_restore(saver, state, folder, warm=request.warm, changes=request.changes, full_bytes=size)
+    state.fill()
+    if request.action == "incremental":
+        from benchmarks.incremental import measure_incremental
+
+        return measure_incremental(saver, state, folder, step_seconds=request.step_seconds)
+    from benchmarks.saving import measure_saves
+
+    return measure_saves(saver, state, folder, step_seconds=request.step_seconds, running=request.running)
+
+
+def main() -> None:
+    """Answers on the real standard output; what libraries print goes to standard error."""
+    answer = os.dup(1)
+    os.dup2(2, 1)
+    request = Request(**json.loads(sys.argv[1]))
+    try:
+        result: dict[str, object] = {"figures": measure(request)}
+    except Exception as error:  # noqa: BLE001  a failing peer is a line in the report
+        traceback.print_exc()
+        result = {"fails": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
+    os.write(answer, json.dumps(result).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Runs the cases in turn, each in a fresh process, so that a slow moment of the machine meets all of them."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmarks.figures import LIMITS
+from benchmarks.one_run import Request
+from benchmarks.samples import Result, is_ours
+
+PARTS = ("stall", "slowdown", "restore", "incremental", "step", "sigterm")
+NO_STATE = "any state"
+_LONGEST_REASON = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run. `parts` is any of PARTS; `cases` are names of savers."""
+
+    parts: frozenset[str]
+    states: tuple[str, ...]
+    cases: tuple[str, ...]
+    rounds: int
+    scale: float
+    folder: Path
+    step_seconds: float
+    timeout_seconds: float
+
+    @property
+    def changes(self) -> int:
+        """How often the state was changed when the last save of a run began."""
+        return 2 if "slowdown" in self.parts else 1
+
+
+def run_all(plan: Plan) -> Iterator[Result]:
+    """Every run of every round, as each ends."""
+    for number in range(plan.rounds):
+        yield from Round(plan, number).run()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """All cases once."""
+
+    plan: Plan
+    number: int
+
+    def run(self) -> Iterator[Result]:
+        plan = self.plan
+        if plan.parts & {"stall", "slowdown", "restore", "incremental"}:
+            shift = self.number % max(len(plan.cases), 1)  # so that no case always follows the same one
+            for state in plan.states:
+                yield self._one("limits", LIMITS, state)
+                yield from self._savers(state, plan.cases[shift:] + plan.cases[:shift])
+        if "step" in plan.parts:
+            yield from self._step()
+        if "sigterm" in plan.parts:
+            yield self._one("sigterm", "outlast", NO_STATE)
+
+    def _step(self) -> Iterator[Result]:
+        """The bare loop runs in the same process, and is the limit."""
+        result = self._one("step", "outlast", NO_STATE)
+        bare = {name: value for name, value in result.figures.items() if name == "step_bare"}
+        yield replace(result, figures={name: value for name, value in result.figures.items() if name not in bare})
+        yield Result(self.number, NO_STATE, LIMITS, "step", bare)
+
+    def _savers(self, state: str, cases: tuple[str, ...]) -> Iterator[Result]:
+        restored_ours = False  # the file is the same, whichever way it was saved
+        for case in cases:
+            with self._folder(state, case) as folder:
+                if self.plan.parts & {"stall", "slowdown", "restore"}:
+                    saved = self._one("save", case, state, folder)
+                    yield saved
+                    if "restore" in self.plan.parts and saved.fails is None and not (is_ours(case) and restored_ours):
+                        restored_ours = restored_ours or is_ours(case)
+                        yield from self._restores(state, case, folder)
+            if "incremental" in self.plan.parts and is_ours(case):
+                yield self._one("incremental", case, state)
+
+    def _restores(self, state: str, case: str, folder: Path) -> Iterator[Result]:
+        name = "outlast" if is_ours(case) else case
+        for warm in (False, True):
+            yield self._one("restore", case, state, folder, named=name, warm=warm)
+        if is_ours(case) and state == "transformer":
+            fresh = "outlast, fresh optimizer"
+            for warm in (False, True):
+                yield self._one("restore", case, state, folder, named=fresh, warm=warm, with_moments=False)
+
+    def _one(
+        self, action: str, case: str, state: str, folder: Path | None = None, *, named: str = "", **options: bool
+    ) -> Result:
+        if folder is None:
+            with self._folder(state, action) as own:
+                return self._one(action, case, state, own, named=named, **options)
+        plan = self.plan
+        request = Request(
+            action=action,
+            case=case,
+            state=state,
+            scale=plan.scale,
+            folder=str(folder),
+            step_seconds=plan.step_seconds,
+            running="slowdown" in plan.parts,
+            changes=plan.changes,
+            **options,
+        )
+        answer = ask(request, plan.timeout_seconds)
+        return Result(self.number, state, named or case, action, answer.get("figures", {}), answer.get("fails"))
+
+    @contextlib.contextmanager
+    def _folder(self, *names: str) -> Iterator[Path]:
+        path = self.plan.folder / "-".join([str(self.number), *names]).replace(" ", "-")
+        path.mkdir(parents=True)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def ask(request: Request, timeout_seconds: float) -> dict:
+    """Has one run done in a fresh process; the answer has `figures` or `fails`."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.one_run", request.to_json()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=_environment(),
+        cwd=Path(__file__).resolve().parents[1],
+        start_new_session=True,
+    )
+    try:
+        output, errors = process.communicate(timeout=timeout_seconds)
+    except subprocess.TimeoutExpired:
+        return {"fails": f"no result within {timeout_seconds:.0f} s"}
+    finally:
+        # Its children too: the group is its own. They may all have ended.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    return _answer(output, errors, process.returncode)
+
+
+def _answer(output: bytes, errors: bytes, code: int) -> dict:
+    for line in reversed(output.splitlines()):
+        with contextlib.suppress(ValueError):
+            answer = json.loads(line)
+            if isinstance(answer, dict):
+                return answer
+    said = errors.decode(errors="replace").strip().splitlines() or ["it said nothing"]
+    return {"fails": f"left with {code}: {said[-1][:_LONGEST_REASON]}"}
+
+
+def _environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
+    return {**kept, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
