@@ -1,6 +1,5 @@
 """outlast, through its public interface only."""
 
-import inspect
 import json
 import os
 import shutil
@@ -8,7 +7,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import outlast
 from benchmarks.savers import Stall
@@ -18,25 +16,11 @@ OURS = {f"outlast {mode}": mode for mode in ("background", "lazy", "blocking")}
 _NAME = "bench"
 
 
-def accepts_saving() -> bool:
-    """Whether Job knows `saving=` yet; without it every save is a blocking one."""
-    return "saving" in inspect.signature(outlast.Job).parameters
-
-
-def job_options(mode: str) -> dict[str, Any]:
-    if accepts_saving():
-        return {"saving": mode}
-    if mode != "blocking":
-        raise NotImplementedError(f'this outlast has no saving="{mode}" yet')
-    return {}
-
-
 class Outlast:
     """One job; its events, with their monotonic times, go to a file beside the store."""
 
     def __init__(self, mode: str) -> None:
         self._mode = mode
-        self._options = job_options(mode)
 
     def make_ready(self, state: State) -> None:
         """outlast takes the state as it is."""
@@ -49,7 +33,7 @@ class Outlast:
         self._events = folder / "events.jsonl"
         os.environ["OUTLAST_EVENTS_FILE"] = str(self._events)
         self._job = outlast.Job(
-            folder / "store", state=state.parts, every="1h", keep=1, name=_NAME, random_state=False, **self._options
+            folder / "store", state=state.parts, every="1h", keep=1, name=_NAME, random_state=False, saving=self._mode
         )
         self._loop = iter(self._job.steps(None))
         next(self._loop)
@@ -90,7 +74,7 @@ class Outlast:
 
     def restore(self, state: State, folder: Path) -> None:
         self._job = outlast.Job(
-            folder / "store", state=state.parts, every="1h", keep=1, name=_NAME, random_state=False, **self._options
+            folder / "store", state=state.parts, every="1h", keep=1, name=_NAME, random_state=False, saving=self._mode
         )
         if self._job.resumed_from is None:
             raise RuntimeError("nothing was restored")

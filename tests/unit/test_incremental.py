@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ MIB = 1 << 20
 class Saved:
     """An attempt with arrays as its state, saved as often as wanted."""
 
-    def __init__(self, root: Path, state: dict[str, object], *, keep: int = 2) -> None:
+    def __init__(self, root: Path, state: dict[str, Any], *, keep: int = 2) -> None:
         self.store = DirectoryStore(str(root), disk=QuickDisk())
         mark_store(self.store)
         self.place = find_or_start_run(self.store, RUN, AROUND.clock).task(0)
@@ -46,7 +47,7 @@ class Saved:
             return {leaf.name: bytes(opened.stored_leaf(index)) for index, leaf in enumerate(opened.leaves)}
 
 
-def arrays(count: int = 8, size: int = MIB) -> dict[str, object]:
+def arrays(count: int = 8, size: int = MIB) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     return {f"a{number}": rng.integers(0, 255, size, dtype=np.uint8) for number in range(count)}
 
@@ -56,22 +57,22 @@ def test_only_what_changed_is_written_and_all_of_it_is_restored(tmp_path: Path) 
     saved = Saved(tmp_path, state)
     first = saved.save()
     assert first.written_bytes >= 8 * MIB
-    state["a3"][:] += 1  # type: ignore[index]
+    state["a3"][:] += 1
     second = saved.save()
     assert MIB <= second.written_bytes <= 1.1 * MIB
     assert second.total_bytes == first.total_bytes
-    expected = {f"state[{name!r}]": value.tobytes() for name, value in state.items()}  # type: ignore[attr-defined]
+    expected = {f"state[{name!r}]": value.tobytes() for name, value in state.items()}
     assert saved.content(second) == expected
 
 
 def test_of_a_large_array_only_the_changed_chunks_are_written(tmp_path: Path) -> None:
-    state: dict[str, object] = {"table": np.random.default_rng(1).integers(0, 255, 32 * MIB, dtype=np.uint8)}
+    state: dict[str, Any] = {"table": np.random.default_rng(1).integers(0, 255, 32 * MIB, dtype=np.uint8)}
     saved = Saved(tmp_path, state)
     saved.save()
-    state["table"][5 * MIB + 17] ^= 1  # type: ignore[index]
+    state["table"][5 * MIB + 17] ^= 1
     record = saved.save()
     assert MIB <= record.written_bytes <= 1.1 * MIB
-    assert saved.content(record) == {"state['table']": state["table"].tobytes()}  # type: ignore[attr-defined]
+    assert saved.content(record) == {"state['table']": state["table"].tobytes()}
 
 
 def test_the_base_may_be_the_checkpoint_that_an_earlier_attempt_left(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_the_base_may_be_the_checkpoint_that_an_earlier_attempt_left(tmp_path: P
 
     with ExitStack() as stack:
         assert second.attempt.open_newest_good(stack, lambda opened: None, lambda: None) is not None
-    state["a0"][0] ^= 1  # type: ignore[index]
+    state["a0"][0] ^= 1
     second.step = 1
     assert second.save().written_bytes <= 1.1 * MIB
 
@@ -94,7 +95,7 @@ def test_what_a_retained_checkpoint_refers_to_is_never_deleted_and_the_rest_is(t
     saved = Saved(tmp_path, state, keep=2)
     for _ in range(40):
         for name in chance.sample(sorted(state), chance.randint(0, 4)):
-            state[name][chance.randrange(MIB)] ^= 1  # type: ignore[index]
+            state[name][chance.randrange(MIB)] ^= 1
         record = saved.save()
         commits = [entry.name for entry in saved.store.list(saved.place.commits)]
         assert len(commits) <= 2
@@ -104,7 +105,7 @@ def test_what_a_retained_checkpoint_refers_to_is_never_deleted_and_the_rest_is(t
             needed |= {file.name for file in load_record(saved.store, name).files}
         assert {entry.name for entry in saved.store.list(saved.place.data)} == needed
         assert sum(file.bytes for file in record.files) <= 2.1 * record.total_bytes
-    expected = {f"state[{name!r}]": value.tobytes() for name, value in state.items()}  # type: ignore[attr-defined]
+    expected = {f"state[{name!r}]": value.tobytes() for name, value in state.items()}
     assert saved.content(record) == expected
 
 
@@ -116,19 +117,19 @@ def test_a_save_of_an_unchanged_state_writes_next_to_nothing(tmp_path: Path) -> 
 
 
 def test_equal_arrays_and_zeros_are_each_there(tmp_path: Path) -> None:
-    state: dict[str, object] = {f"z{number}": np.zeros(2 * MIB, np.uint8) for number in range(4)}
+    state: dict[str, Any] = {f"z{number}": np.zeros(2 * MIB, np.uint8) for number in range(4)}
     saved = Saved(tmp_path, state)
     saved.save()
-    state["z1"][0] = 1  # type: ignore[index]
+    state["z1"][0] = 1
     record = saved.save()
-    assert saved.content(record) == {f"state[{name!r}]": value.tobytes() for name, value in state.items()}  # type: ignore[attr-defined]
+    assert saved.content(record) == {f"state[{name!r}]": value.tobytes() for name, value in state.items()}
 
 
 def test_a_data_file_of_changes_is_readable_as_safetensors_and_its_data_begin_on_a_border(tmp_path: Path) -> None:
     state = arrays()
     saved = Saved(tmp_path, state)
     saved.save()
-    state["a1"][:] += 1  # type: ignore[index]
+    state["a1"][:] += 1
     record = saved.save()
     path = tmp_path / record.files[0].name
     with safe_open(path, "np") as opened:
@@ -141,7 +142,7 @@ def test_damage_in_a_file_that_two_checkpoints_share_is_found_in_both(tmp_path: 
     state = arrays()
     saved = Saved(tmp_path, state)
     first = saved.save()
-    state["a1"][:] += 1  # type: ignore[index]
+    state["a1"][:] += 1
     second = saved.save()
     path = tmp_path / first.files[0].name
     with path.open("r+b") as file:
@@ -159,7 +160,7 @@ def test_an_export_of_an_incremental_checkpoint_is_one_plain_file(tmp_path: Path
     state = arrays(3)
     saved = Saved(tmp_path / "store", state)
     saved.save()
-    state["a1"][:] += 1  # type: ignore[index]
+    state["a1"][:] += 1
     record = saved.save()
     told: list[tuple[int, int]] = []
     target = tmp_path / "plain.safetensors"
@@ -181,5 +182,5 @@ def test_bytes_written_are_bytes_changed(tmp_path: Path, share: float) -> None:
     saved.save()
     changed = sorted(state)[: round(20 * share)]
     for name in changed:
-        state[name][:] += 1  # type: ignore[index]
+        state[name][:] += 1
     assert saved.save().written_bytes <= 1.1 * len(changed) * MIB

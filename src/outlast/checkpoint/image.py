@@ -70,7 +70,7 @@ def lay_out(table: LeafTable) -> ImageLayout:
     leaves_at = head_bytes + position
     tree_at = leaves_at + len(leaves)
     chunk = _MIB if tree_at <= 1024 * _MIB else 2 * _MIB if tree_at <= 4096 * _MIB else 4 * _MIB
-    ordered = [(offsets[index], offsets[index] + table.sizes[index]) for index in order]
+    ordered = [(offsets[index], offsets[index] + table.sizes[index]) for index in order if table.sizes[index]]
     pieces = [*_chunks(0, head_bytes, chunk), *_gathered(ordered, chunk), *_chunks(leaves_at, tree_at, chunk)]
     return ImageLayout(
         table=table,
@@ -115,7 +115,7 @@ def _gathered(leaves: list[Range], chunk: int) -> Iterator[Range]:
         if end - begun >= enough:
             yield begun, end
             begun = None
-    if begun is not None and leaves[-1][1] > begun:
+    if begun is not None:
         yield begun, leaves[-1][1]
 
 
