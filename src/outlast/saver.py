@@ -8,17 +8,33 @@ from outlast.clock import Clock
 _LONGEST_BURST_SECONDS = 0.05
 
 
+class GivenUp(Exception):
+    """The rest of the work is no longer wanted."""
+
+
 class Speed:
     """The pace of one save: so many bytes per second, and without a limit once told to hurry."""
 
     def __init__(self, bytes_per_second: float, clock: Clock) -> None:
         self._rate, self._clock = bytes_per_second, clock
         self._hurry, self._lock = threading.Event(), threading.Lock()
+        self._unwanted = False
         self._free_at = self.last_moved_at = clock.monotonic_seconds()
 
     def hurry(self) -> None:
         """No limit from now on."""
         self._hurry.set()
+
+    def give_up(self) -> None:
+        """What goes at `pace_or_give_up` is not wanted any more."""
+        self._unwanted = True
+        self.hurry()
+
+    def pace_or_give_up(self, moved: int) -> None:
+        """The same as `pace`; raises GivenUp once the work is not wanted any more."""
+        self.pace(moved)
+        if self._unwanted:
+            raise GivenUp
 
     def pace(self, moved: int) -> None:
         """Waits as long as the rate asks for before so many bytes are moved; see ports.Pace."""

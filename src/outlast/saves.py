@@ -4,7 +4,7 @@ import atexit
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakMethod
 
@@ -20,7 +20,7 @@ from outlast.events import Event, SavePostponed, SaveStarted
 from outlast.events import SaveFailed as SaveFailedEvent
 from outlast.notices import NoticeBoard
 from outlast.options import Options
-from outlast.saver import Saver, Speed
+from outlast.saver import GivenUp, Saver, Speed
 from outlast.schedule import schedule_for
 from outlast.settings import Surroundings
 from outlast.state.parts import Progress, UserState
@@ -52,9 +52,19 @@ class _InFlight:
     speed: Speed
     taken_at: float
     stall_seconds: float
+    beside: bool  # whether it is written beside the training, or only read back there
     error: str | None = None
     superseded: Superseded | None = None
     postponed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Safe:
+    """What nothing can take away any more: the last durable checkpoint, its progress, when its state was taken."""
+
+    name: CommitName | None
+    mark: Mark
+    since: float
 
 
 class Saves:
@@ -83,25 +93,34 @@ class Saves:
         self._retry_at = 0.0
         self._layout: ImageLayout | None = None
         self._buffer, self._saver = ImageBuffer(), Saver()
-        self._background = self._prepared = self._overdue = False
+        self._background = self._background_pays = self._prepared = self._overdue = False
         self._in_flight: _InFlight | None = None
         self.running = False  # whether the loop's thread is in a save
-        self.last: CommitName | None = None
-        self.saved_mark: Mark = Progress().mark
-        self._taken_mark: Mark = self.saved_mark
-        self._safe_since = self._clock.monotonic_seconds()
+        self._safe = _Safe(None, Progress().mark, self._clock.monotonic_seconds())
+        self._taken_mark = self._safe.mark
 
     def resume(self, attempt: Attempt, last: CommitName | None, mark: Mark) -> None:
         """The attempt is claimed, and goes on from a checkpoint, if there is one."""
-        self._attempt, self.last = attempt, last
-        self.saved_mark = self._taken_mark = mark
+        self._attempt, self._safe = attempt, _Safe(last, mark, self._clock.monotonic_seconds())
+        self._taken_mark = mark
+
+    @property
+    def last(self) -> CommitName | None:
+        """The last checkpoint that is durable, None before the first."""
+        return self._safe.name
+
+    @property
+    def saved_mark(self) -> Mark:
+        """The progress that it holds."""
+        return self._safe.mark
 
     def begin(self, progress: Progress, *, local: bool) -> None:
         """The loop starts; `local` is what the store says of itself."""
         small = self._state.bytes < _LEAST_BACKGROUND_BYTES
         saving = self._options.saving
-        self._background = saving == "background" or (saving == "auto" and not (local and small))
-        self._safe_since = self._clock.monotonic_seconds()
+        self._background_pays = not (local and small)
+        self._background = saving == "background" or (saving == "auto" and self._background_pays)
+        self._safe = replace(self._safe, since=self._clock.monotonic_seconds())
         self._schedule.saved(**self._moment(progress))
         atexit.register(_at_exit, WeakMethod(self.settle_at_exit), os.getpid())
 
@@ -217,9 +236,9 @@ class Saves:
         self._record(SaveStarted(progress.completed))
         memory = self._buffer.take(layout, snapshot)
         now = self._clock.monotonic_seconds()
-        rate = max(_BACKGROUND_BYTES_PER_SECOND, layout.tree_at / _BACKGROUND_SECONDS)
-        speed = Speed(rate, self._clock)
-        flight = _InFlight(progress.completed, progress.mark, self._take_wishes(), speed, now, now - began)
+        speed = self._speed(layout)
+        wishes = self._take_wishes()
+        flight = _InFlight(progress.completed, progress.mark, wishes, speed, now, now - began, beside=True)
         tree = snapshot.tree
         self._in_flight, self._taken_mark = flight, progress.mark
         self._saver.begin(lambda: self._write(flight, layout, memory, tree))
@@ -227,17 +246,33 @@ class Saves:
 
     def _write(self, flight: _InFlight, layout: ImageLayout, memory: memoryview, tree: Mapping[str, Any]) -> None:
         """In the saver's thread."""
-        effort = Effort(flight.speed.pace, threads=1)
         try:
             image = CopiedImage(layout, memory, tree)
-            record = self.attempt.commit(image, flight.step, flight.wishes, effort)
-            self._committed(record, flight.mark, flight.taken_at)
-            self.attempt.confirm(record, effort)
+            record = self.attempt.commit(image, flight.step, flight.wishes, Effort(flight.speed.pace, threads=1))
         except Superseded as error:
             flight.superseded = error
         except Exception as error:  # noqa: BLE001 - whatever it is, the loop's thread must hear of it
-            flight.error = _said(error)
-            self._tell_failure(flight.step, flight.error)
+            self._fail(flight, error)
+        else:
+            before, self._safe = self._safe, _Safe(record.name, flight.mark, flight.taken_at)
+            self._confirm(flight, record, before)
+
+    def _confirm(self, flight: _InFlight, record: CommitRecord, before: _Safe) -> None:
+        """In the saver's thread: reads back what was written, unless a notice makes that unimportant."""
+        try:
+            self.attempt.confirm(record, Effort(flight.speed.pace_or_give_up, threads=1))
+        except GivenUp:
+            pass
+        except Exception as error:  # noqa: BLE001 - as above
+            self._safe = before
+            self._fail(flight, error)
+
+    def _fail(self, flight: _InFlight, error: Exception) -> None:
+        flight.error = _said(error)
+        self._tell_failure(flight.step, flight.error)
+
+    def _speed(self, layout: ImageLayout) -> Speed:
+        return Speed(max(_BACKGROUND_BYTES_PER_SECOND, layout.tree_at / _BACKGROUND_SECONDS), self._clock)
 
     def _collect(self) -> None:
         """Takes the outcome of a save beside the training that has ended."""
@@ -249,7 +284,8 @@ class Saves:
         if flight.error is not None:
             self._count_failure(flight.wishes)
             return
-        self._succeeded(flight.stall_seconds, self._clock.monotonic_seconds() - flight.taken_at)
+        if flight.beside:
+            self._succeeded(flight.stall_seconds, self._clock.monotonic_seconds() - flight.taken_at)
 
     def wait(self, *, until_notice: bool = False) -> None:
         """Waits for the save under way, at full speed. Raises Superseded."""
@@ -265,6 +301,12 @@ class Saves:
         if flight is not None:
             flight.speed.hurry()
 
+    def hear_notice(self) -> None:
+        """A notice has come: what is being written is written at full speed, what is being read back can wait."""
+        flight = self._in_flight
+        if flight is not None:
+            flight.speed.give_up()
+
     def settle_at_exit(self) -> None:
         """At the end of the process: the save under way is waited for as long as it moves."""
         flight = self._in_flight
@@ -278,8 +320,10 @@ class Saves:
 
     # --- saving at once -----------------------------------------------------------------------------
 
-    def save(self, progress: Progress, held: RandomState | None) -> str | None:
-        """Saves now, while the program waits. A failure is an event and a loud line, and its text is returned.
+    def save(self, progress: Progress, held: RandomState | None, *, last: bool = False) -> str | None:
+        """Saves now, while the program waits; a large one is read back beside what follows, unless it is the `last`.
+
+        A failure is an event and a loud line, and its text is returned.
 
         After a failure a save stays due: it is tried again at the next border, then after pauses that double, up to a
         minute. Raises Superseded, StateUnsupported, SaveFailed (too much work is at risk).
@@ -294,9 +338,15 @@ class Saves:
             snapshot = self._snapshot(progress, held)
             image = LiveImage(self._laid_out(snapshot), snapshot)
             record = self.attempt.commit(image, step, wishes, FULL_EFFORT)
-            self._committed(record, progress.mark, began)
-            if self._time_to_confirm(began):
-                self.attempt.confirm(record)
+            before, self._safe = self._safe, _Safe(record.name, progress.mark, began)
+            if last or not self._background_pays:
+                self._confirm_if_time(record, began, before)
+            else:
+                now = self._clock.monotonic_seconds()
+                speed = self._speed(image.layout)
+                flight = _InFlight(step, progress.mark, wishes, speed, now, now - began, beside=False)
+                self._in_flight = flight
+                self._saver.begin(lambda: self._confirm(flight, record, before))
         except (StoreUnreachable, CheckpointCorrupt) as error:
             self._tell_failure(step, str(error))
             self._count_failure(wishes)
@@ -308,11 +358,16 @@ class Saves:
         self._succeeded(self._clock.monotonic_seconds() - began, 0.0)
         return None
 
-    def _time_to_confirm(self, began: float) -> bool:
+    def _confirm_if_time(self, record: CommitRecord, began: float, before: _Safe) -> None:
         """After a notice, reading back must not take the time that leaving needs; the next attempt verifies anyway."""
         notice = self._board.notice
         took = self._clock.monotonic_seconds() - began
-        return notice is None or notice.remaining_seconds > 2 * took + self._around.margin_seconds
+        if notice is None or notice.remaining_seconds > 2 * took + self._around.margin_seconds:
+            try:
+                self.attempt.confirm(record)
+            except (StoreUnreachable, CheckpointCorrupt):
+                self._safe = before
+                raise
 
     # --- both ---------------------------------------------------------------------------------------
 
@@ -336,9 +391,6 @@ class Saves:
         self._metrics.clear()
         return wishes
 
-    def _committed(self, record: CommitRecord, mark: Mark, taken_at: float) -> None:
-        self.last, self.saved_mark, self._safe_since = record.name, mark, taken_at
-
     def _succeeded(self, stall_seconds: float, beside_seconds: float) -> None:
         self._overdue, self._failures, self._retry_at = False, 0, 0.0
         self._schedule.measured(stall_seconds + _BACKGROUND_SLOWDOWN * beside_seconds)
@@ -359,9 +411,9 @@ class Saves:
         now = self._clock.monotonic_seconds()
         self._retry_at = now + min(_FIRST_PAUSE_SECONDS * (2**self._failures - 2), 60.0)
         limit = self._options.risk_limit_seconds
-        if limit is not None and now - self._safe_since > limit:
+        if limit is not None and now - self._safe.since > limit:
             raise SaveFailed(
-                f"no save has succeeded for {format_duration(now - self._safe_since)}, and risk_limit is "
+                f"no save has succeeded for {format_duration(now - self._safe.since)}, and risk_limit is "
                 f"{format_duration(limit)}: leaving, so that another machine can go on from step {self.saved_mark[0]}"
             )
 

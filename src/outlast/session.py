@@ -277,10 +277,10 @@ class Session:
                 self.saves.forget()  # the caller hears of it
                 raise SaveFailed(f"the save at step {self.progress.completed} failed: {error}")
 
-    def _save(self) -> str | None:
+    def _save(self, *, last: bool = False) -> str | None:
         """Saves now; the text of a failure is returned. Stops when superseded."""
         try:
-            return self.saves.save(self.progress, self.held_random)
+            return self.saves.save(self.progress, self.held_random, last=last)
         except Superseded as error:
             self._be_superseded(error)
 
@@ -315,7 +315,7 @@ class Session:
         try:
             self.saves.wait()
             if at_border and self.saves.wanted(self.progress):
-                return self.saves.save(self.progress, self.held_random)
+                return self.saves.save(self.progress, self.held_random, last=True)
         except Superseded as error:
             self._be_superseded(error)
         return None
@@ -343,7 +343,7 @@ class Session:
     def _finish_once(self, total: int | None) -> str | None:
         error = self._last_save(at_border=True)
         if error is None and self.saves.last is None:
-            error = self._save()
+            error = self._save(last=True)
         if error or self.saves.last is None:
             return error or "nothing was saved"
         try:
@@ -381,7 +381,7 @@ class Session:
             self._attempt.journal.record_soon(event)
 
     def _on_notice(self, notice: Notice) -> None:
-        self.saves.hurry()
+        self.saves.hear_notice()
         what = "the code after the loop may go on until then" if self.finished else "stopping at the next step border"
         event = NoticeHeard(notice.source, notice.reason, notice.grace_seconds)
         if self._attempt is not None:

@@ -2,6 +2,7 @@
 
 import json
 import mmap
+import threading
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -127,8 +128,9 @@ class _Reader:
         occupied = sorted((leaves[index].offset, index) for index in homes if leaves[index].bytes)
         starts = [start for start, _ in occupied]
 
+        scratch = threading.local()
+
         def some(first: int) -> None:
-            scratch = bytearray()
             for number in range(first, min(first + _PIECES_AT_ONCE, len(self._ends))):
                 end = self._ends[number]
                 start = end - self._image.pieces[number].bytes
@@ -138,9 +140,7 @@ class _Reader:
                     if at <= start and end <= at + leaves[index].bytes:  # a piece of one leaf: straight to its home
                         self._read(number, homes[index][start - at : end - at])
                         continue
-                if len(scratch) < end - start:
-                    scratch = bytearray(end - start)
-                data = memoryview(scratch)[: end - start]
+                data = _scratch(scratch, end - start)
                 self._read(number, data)
                 _scatter(data, start, leaves, occupied[low:], homes)
 
@@ -150,10 +150,13 @@ class _Reader:
         """Reads and verifies the pieces that lie in some of the files."""
         numbers = [number for number, piece in enumerate(self._image.pieces) if piece.file in files]
 
+        scratch = threading.local()
+
         def some(first: int) -> None:
             for number in numbers[first : first + _PIECES_AT_ONCE]:
-                self._pace(self._image.pieces[number].bytes)
-                self._read(number, memoryview(bytearray(self._image.pieces[number].bytes)))
+                size = self._image.pieces[number].bytes
+                self._pace(size)
+                self._read(number, _scratch(scratch, size))
 
         self._run(some, range(0, len(numbers), _PIECES_AT_ONCE))
 
@@ -185,6 +188,14 @@ class _Reader:
                 f"{_where(self._record, piece)}: bytes {piece.offset} to {piece.offset + piece.bytes} do not fit their "
                 "digest"
             )
+
+
+def _scratch(own: threading.local, size: int) -> memoryview:
+    """Memory for one piece, of this thread, used again for the next."""
+    memory: bytearray = getattr(own, "memory", bytearray())
+    if len(memory) < size:
+        memory = own.memory = bytearray(size)
+    return memoryview(memory)[:size]
 
 
 def _scatter(
