@@ -1,6 +1,6 @@
 """The doors to the outside world: what the engine needs of a store, a platform, an array framework."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -212,6 +212,10 @@ class Framework(Protocol):
         """Its bytes, without a copy where the memory allows; valid until the value changes."""
         ...
 
+    def nbytes(self, value: Any) -> int:
+        """The length of `buffer`, without looking at the values."""
+        ...
+
     def is_finite(self, value: Any) -> bool:
         """False when any element is NaN or infinite; True for what has no such elements."""
         ...
@@ -228,6 +232,40 @@ class Framework(Protocol):
         """A new, writable value; `template` is what stands in the program now, or None.
 
         Raises Unsupported when the spec cannot be met here exactly (never casts).
+        """
+        ...
+
+    def target(self, value: Any) -> memoryview | None:
+        """The memory of a writable value, where writing its bytes is the same as `fill`; None where it is not.
+
+        Whoever writes there calls `filled` afterwards.
+        """
+        ...
+
+    def filled(self, value: Any) -> None:
+        """Notes that the memory of a value was written through its `target`."""
+        ...
+
+    def facts(self, values: Sequence[Any]) -> object:
+        """All that `spec`, `writable` and `nbytes` look at, and `alias_key` and `span` apart from `places`.
+
+        Equal for two lists exactly when all that is equal for each value; fast for thousands of values. Raises
+        Unsupported where a value has no such facts.
+        """
+        ...
+
+    def places(self, values: Sequence[Any]) -> list[int]:
+        """The address of each value; for one whose `alias_key` goes by identity, a negative number made from that."""
+        ...
+
+    def views(self, buffer: memoryview, specs: Sequence[ArraySpec], offsets: Sequence[int]) -> Any:
+        """What `copy_many` needs to fill a writable buffer with values of these specs, each at its offset."""
+        ...
+
+    def copy_many(self, views: Any, values: Sequence[Any]) -> None:
+        """Copies the bytes of values into the buffer that `views` were made from: those that `buffer` gives.
+
+        Values must have the specs that the views were made with. Holds the GIL for no longer than 10 ms at a time.
         """
         ...
 

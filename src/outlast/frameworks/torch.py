@@ -1,13 +1,22 @@
 """Torch tensors, parameters and random generators as bytes and plain values, and back."""
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
 import torch
 
-from outlast.frameworks import torch_loaders
-from outlast.frameworks.torch_memory import DTYPES, all_finite, bytes_of, fill_tensor, is_dense, is_own_memory
+from outlast.frameworks import torch_copies, torch_loaders
+from outlast.frameworks.torch_memory import (
+    DTYPES,
+    all_finite,
+    bytes_of,
+    fill_tensor,
+    is_dense,
+    is_own_memory,
+    note_write,
+    window,
+)
 from outlast.ports import ArraySpec, Unsupported
 
 Tensor = torch.Tensor
@@ -43,6 +52,10 @@ class TorchFramework:
         """A view of the memory for contiguous CPU tensors, else a copy."""
         return bytes_of(value)
 
+    def nbytes(self, value: Tensor) -> int:
+        """Of the elements, however they lie."""
+        return value.numel() * value.element_size()
+
     def is_finite(self, value: Tensor) -> bool:
         """Takes one pass and no memory, but for float8."""
         return all_finite(value)
@@ -64,6 +77,33 @@ class TorchFramework:
         if spec.extra.get("parameter"):
             return torch.nn.Parameter(made, requires_grad=requires_grad)
         return made.requires_grad_(requires_grad)
+
+    def target(self, value: Tensor) -> memoryview | None:
+        """Of contiguous CPU tensors."""
+        plain = value.detach()
+        if value.device.type != "cpu" or not plain.is_contiguous() or plain.is_conj() or plain.is_neg():
+            return None
+        return window(plain)
+
+    def filled(self, value: Tensor) -> None:
+        """Autograd must hear of it."""
+        note_write(value)
+
+    def facts(self, values: Sequence[Tensor]) -> object:
+        """Quantized, nested, sparse, meta tensors and other layouts show in dtype, strides or device."""
+        return torch_copies.facts(values)
+
+    def places(self, values: Sequence[Tensor]) -> list[int]:
+        """Empty tensors go by identity."""
+        return torch_copies.places(values)
+
+    def views(self, buffer: memoryview, specs: Sequence[ArraySpec], offsets: Sequence[int]) -> torch_copies.Views:
+        """Tensors in the buffer's memory."""
+        return torch_copies.Views(buffer, specs, offsets)
+
+    def copy_many(self, views: torch_copies.Views, values: Sequence[Tensor]) -> None:
+        """With all threads of torch for large ones, and two for many small ones."""
+        views.fill(values)
 
     def alias_key(self, value: Tensor) -> Hashable:
         """By address, layout and device; empty tensors, whose address says nothing, by identity."""

@@ -3,6 +3,7 @@
 import sys
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,9 +14,11 @@ from outlast.state.capture import Capture
 from outlast.state.loaders import LoaderMemory
 from outlast.state.randomness import Randomness, RandomState
 from outlast.state.restore import Restorer
+from outlast.state.revisit import Changed
 from outlast.state.scalars import Node
 from outlast.state.shape import Ground
-from outlast.state.snapshot import Snapshot
+from outlast.state.snapshot import Images, LeafTable, Snapshot
+from outlast.state.structure import Structure
 
 
 @dataclass(slots=True)
@@ -100,6 +103,10 @@ class UserState:
         self._restorer: Restorer | None = None
         self._saved: dict[str, Node] = {}
         self.bytes = 0
+        self.full_walks = 0
+        self._structure: Structure | None = None
+        self._table: LeafTable | None = None
+        self._images = Images()
         self._kinds: dict[str, type] = {}
         self._check()
 
@@ -113,6 +120,7 @@ class UserState:
             self._kinds[name] = type(value)
         capture.check_sharing()
         self._ground.take(capture.made)
+        self._structure = None  # what it was allowed depends on the ground
         self.bytes = capture.snapshot({}).bytes
 
     def holds(self, value: object) -> bool:
@@ -128,9 +136,53 @@ class UserState:
         """
         self.refuse_new_parts()
         frameworks = frameworks_in_use()
+        return self._revisit(frameworks, progress, held) or self._walk(frameworks, progress, held)
+
+    def _walk(self, frameworks: Sequence[Framework], progress: Progress, held: RandomState | None) -> Snapshot:
+        """Every check, and a structure to remember."""
+        self.full_walks += 1
+        self._structure = None
         capture = Capture(frameworks, ground=self._ground, classes=self._classes, require_finite=self._require_finite)
         parts = {name: capture.add(_path(name), value) for name, value in self.parts.items()}
         capture.check_sharing()
+        with suppress(Changed):  # then every save walks in full, as if there were no second way
+            self._structure = Structure(self.parts, parts, frameworks, capture.table())
+        tree = self._tree(capture, parts, frameworks, progress, held)
+        return Snapshot(tree, self._same_table(capture.table()), capture.piles(), self._images)
+
+    def _revisit(
+        self, frameworks: Sequence[Framework], progress: Progress, held: RandomState | None
+    ) -> Snapshot | None:
+        """The same in less time, if the state is built as it was; None if not."""
+        if self._structure is None or self._table is None:
+            return None
+        count, table = self._structure.leaves, self._table
+        rest = Capture(
+            frameworks,
+            ground=self._ground,
+            classes=self._classes,
+            require_finite=self._require_finite,
+            first_leaf=count,
+        )
+        try:
+            found = self._structure.again(self.parts, frameworks, require_finite=self._require_finite)
+        except Changed:
+            return None
+        tree = self._tree(rest, found.nodes, frameworks, progress, held)
+        if found.meets(rest):
+            return None
+        table = self._same_table(table.with_rest(count, rest.table()))
+        return Snapshot(tree, table, [*found.piles, *rest.piles()], self._images)
+
+    def _tree(
+        self,
+        capture: Capture,
+        parts: Mapping[str, Node],
+        frameworks: Sequence[Framework],
+        progress: Progress,
+        held: RandomState | None,
+    ) -> dict[str, Node]:
+        """The whole tree; what stands beside the parts is walked in full each time, since it is little."""
         random = held or self.randomness.read(frameworks, progress.loader.loader)
         loop = {
             "completed": progress.completed,
@@ -140,7 +192,13 @@ class UserState:
             "at_iter": _random_node(capture, "@at_iter", progress.at_iter),
             "loader": capture.detached("@loader", progress.loader.as_tree()),
         }
-        return capture.snapshot({"parts": parts, "loop": loop, "random": _random_node(capture, "@random", random)})
+        return {"parts": parts, "loop": loop, "random": _random_node(capture, "@random", random)}
+
+    def _same_table(self, table: LeafTable) -> LeafTable:
+        """The table of the snapshot before, if it says the same."""
+        if self._table is None or not (self._table is table or self._table.says_the_same(table)):
+            self._table = table
+        return self._table
 
     def refuse_new_parts(self) -> None:
         """Raises StateUnsupported for parts that came, went or became another container since the dry run.
