@@ -36,16 +36,19 @@ _LIKE_JSON_KEYS = frozenset({str, int, bool, bytes, type(None)})  # equal ones o
 
 @dataclass(frozen=True, slots=True)
 class Revisited:
-    """The parts of a state, found built as they were: their nodes, and what they are made of."""
+    """The parts of a state, found built as they were: their nodes, and what they are made of.
+
+    `things` are held, not their identities: those of what is freed go to something else.
+    """
 
     nodes: dict[str, Node]
     piles: list[Pile]
-    things: frozenset[int]
+    things: list[object]
     places: Mapping[str, list[int]]
 
     def meets(self, tail: Capture) -> bool:
         """Whether something walked since, in `tail`, is an object or an array of the parts, too."""
-        if not self.things.isdisjoint(tail.identities()):
+        if not tail.identities().isdisjoint(map(id, self.things)):
             return True
         return any(
             not set(self.places.get(pile.framework.name, ())).isdisjoint(pile.framework.places(pile.values))
@@ -94,7 +97,7 @@ class Structure:
             places = self._verify(found)
         except (Unsupported, RecursionError) as why:  # the full walk finds it, too, and says where
             raise Changed(str(why)) from why
-        return Revisited(nodes, self._piles(found), frozenset(map(id, found.things)), places)
+        return Revisited(nodes, self._piles(found), found.things, places)
 
     def _walk(self, parts: Mapping[str, Any], found: Found) -> dict[str, Node]:
         if list(parts) != list(self._visits):
