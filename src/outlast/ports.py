@@ -235,6 +235,17 @@ class Framework(Protocol):
         """
         ...
 
+    def adopt(self, spec: ArraySpec, data: memoryview, template: Any | None) -> Any:
+        """As `make`, of writable memory that nobody else has or needs: the value may keep it as its own."""
+        ...
+
+    def state_arrays(self, value: object) -> Mapping[str, Any] | None:
+        """An object's own arrays by the keys of its state_dict, where load_state_dict would only fill them.
+
+        None for other objects, and where it might do more.
+        """
+        ...
+
     def target(self, value: Any) -> memoryview | None:
         """The memory of a writable value, where writing its bytes is the same as `fill`; None where it is not.
 

@@ -1,14 +1,14 @@
 """JAX arrays, random keys and registered containers as bytes and named leaves, and back."""
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
 import jax
 import numpy as np
 
 from outlast.frameworks import jax_arrays
-from outlast.frameworks.memory import copy_bytes
+from outlast.frameworks.memory import can_be_adopted, copy_bytes
 from outlast.frameworks.numpy_memory import all_finite, bytes_of
 from outlast.ports import ArraySpec, Unsupported
 
@@ -62,6 +62,14 @@ class JaxFramework:
     def make(self, spec: ArraySpec, data: memoryview, template: object) -> jax.Array:
         """Where the template is if there is one, else on the saved device; Unsupported where that is missing."""
         return jax_arrays.make(spec, data, template)
+
+    def adopt(self, spec: ArraySpec, data: memoryview, template: object) -> jax.Array:
+        """On the CPU, JAX may keep the memory; from elsewhere it copies, and lets go of it."""
+        return jax_arrays.make(spec, data, template, keep=can_be_adopted(data))
+
+    def state_arrays(self, value: object) -> Mapping[str, jax.Array] | None:
+        """None: JAX has no such objects."""
+        return None
 
     def target(self, value: jax.Array) -> memoryview | None:
         """None: nobody can change it."""

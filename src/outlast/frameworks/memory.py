@@ -1,5 +1,6 @@
 """What the adapters know about memory whatever the framework: overlap inside one array, copies in pieces."""
 
+import ctypes
 import operator
 import os
 import threading
@@ -8,6 +9,7 @@ from typing import Any
 
 # memoryview copies hold the GIL; pieces of this size keep a signal heard within 0.1 s.
 PIECE_BYTES = 16 * 1024 * 1024
+_ALIGNMENT = 16  # of the largest elements: complex128, long double
 # Below this, starting a thread costs more than its half of the copy.
 _TWO_THREADS_BYTES = 4 * 1024 * 1024
 
@@ -40,6 +42,13 @@ def overlaps(shape: Sequence[int], strides: Sequence[int], *, step: int) -> bool
             return True
         reach += stride * (size - 1)
     return False
+
+
+def can_be_adopted(data: memoryview) -> bool:
+    """Whether memory is fit to be that of an array: writable, and aligned for every kind of element."""
+    if data.readonly or not data.nbytes:
+        return False
+    return ctypes.addressof(ctypes.c_ubyte.from_buffer(data)) % _ALIGNMENT == 0
 
 
 def copy_bytes(target: memoryview, source: memoryview) -> None:

@@ -1,14 +1,14 @@
 """NumPy arrays, array scalars and random generators as bytes and plain values, and back."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
 
 from outlast.frameworks import numpy_copies, numpy_random
-from outlast.frameworks.memory import overlaps
+from outlast.frameworks.memory import can_be_adopted, overlaps
 from outlast.frameworks.numpy_dtypes import DType, describe_dtype, load_dtype
-from outlast.frameworks.numpy_memory import Array, all_finite, bytes_of, fill_array, make_array
+from outlast.frameworks.numpy_memory import Array, all_finite, bytes_of, fill_array, make_array, wrap_memory
 from outlast.ports import ArraySpec, Unsupported
 
 GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)
@@ -65,11 +65,21 @@ class NumpyFramework:
             return _make_scalar(dtype, data)
         return make_array(dtype, spec.shape, data)
 
+    def adopt(self, spec: ArraySpec, data: memoryview, template: object) -> Array | np.generic:
+        """Keeps the memory, but for scalars."""
+        if spec.extra.get("scalar") or not can_be_adopted(data):
+            return self.make(spec, data, template)
+        return wrap_memory(load_dtype(spec.dtype, spec.extra.get("fields")), spec.shape, data)
+
+    def state_arrays(self, value: object) -> Mapping[str, Array] | None:
+        """None: NumPy has no such objects."""
+        return None
+
     def target(self, value: Array) -> memoryview | None:
         """Of arrays in C order."""
-        if not value.flags.c_contiguous or not value.flags.writeable:
+        if not value.flags.c_contiguous or not value.flags.writeable or not value.nbytes:
             return None
-        return bytes_of(value) if value.nbytes else memoryview(bytearray())
+        return bytes_of(value)
 
     def filled(self, value: Array) -> None:
         """Nobody needs to hear of it."""

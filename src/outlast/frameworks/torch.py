@@ -1,12 +1,13 @@
 """Torch tensors, parameters and random generators as bytes and plain values, and back."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
 
-from outlast.frameworks import torch_copies, torch_loaders
+from outlast.frameworks import torch_copies, torch_loaders, torch_modules
+from outlast.frameworks.memory import can_be_adopted
 from outlast.frameworks.torch_memory import (
     DTYPES,
     all_finite,
@@ -73,15 +74,26 @@ class TorchFramework:
         device = template.device if isinstance(template, Tensor) else _device(spec.extra["device"])
         made = _make_empty(spec, data.nbytes, device)
         fill_tensor(made, data)
-        requires_grad = bool(spec.extra.get("requires_grad"))
-        if spec.extra.get("parameter"):
-            return torch.nn.Parameter(made, requires_grad=requires_grad)
-        return made.requires_grad_(requires_grad)
+        return _as_saved(made, spec)
+
+    def adopt(self, spec: ArraySpec, data: memoryview, template: object) -> Tensor:
+        """Keeps the memory on the CPU, but for such as channels_last."""
+        device = template.device if isinstance(template, Tensor) else _device(spec.extra["device"])
+        if device.type != "cpu" or "stride" in spec.extra or not can_be_adopted(data):
+            return self.make(spec, data, template)
+        dtype = _dtype_for(spec, data.nbytes)
+        return _as_saved(torch.frombuffer(data, dtype=dtype).view(spec.shape), spec)
+
+    def state_arrays(self, value: object) -> Mapping[str, Tensor] | None:
+        """Of modules without hooks or methods of their own for their state."""
+        return torch_modules.state_arrays(value)
 
     def target(self, value: Tensor) -> memoryview | None:
         """Of contiguous CPU tensors."""
         plain = value.detach()
-        if value.device.type != "cpu" or not plain.is_contiguous() or plain.is_conj() or plain.is_neg():
+        if value.device.type != "cpu" or plain.numel() == 0 or not plain.is_contiguous():
+            return None
+        if plain.is_conj() or plain.is_neg():
             return None
         return window(plain)
 
@@ -180,12 +192,24 @@ def _refuse_kind(value: Tensor) -> None:
         raise Unsupported(f"its layout is {value.layout}; only dense (strided) tensors can be restored")
 
 
-def _make_empty(spec: ArraySpec, nbytes: int, device: torch.device) -> Tensor:
+def _as_saved(made: Tensor, spec: ArraySpec) -> Tensor:
+    requires_grad = bool(spec.extra.get("requires_grad"))
+    if spec.extra.get("parameter"):
+        return torch.nn.Parameter(made, requires_grad=requires_grad)
+    return made.requires_grad_(requires_grad)
+
+
+def _dtype_for(spec: ArraySpec, nbytes: int) -> torch.dtype:
     dtype = DTYPES.get(spec.dtype)
     if dtype is None:
         raise Unsupported(f"dtype {spec.dtype!r} is not known to torch {torch.__version__}")
     if nbytes != math.prod(spec.shape) * dtype.itemsize:
         raise Unsupported(f"{nbytes} bytes do not make a tensor of shape {spec.shape} and dtype {spec.dtype}")
+    return dtype
+
+
+def _make_empty(spec: ArraySpec, nbytes: int, device: torch.device) -> Tensor:
+    dtype = _dtype_for(spec, nbytes)
     strides = spec.extra.get("stride")
     if strides is None:
         return torch.empty(spec.shape, dtype=dtype, device=device)

@@ -12,7 +12,7 @@ from outlast.errors import StateUnsupported
 from outlast.ports import ArraySpec, Framework, Unsupported
 from outlast.state.scalars import TO_NODE, Node
 from outlast.state.shape import Ground, Standing, class_name
-from outlast.state.snapshot import Images, LeafTable, Pile, Snapshot, raw_spec
+from outlast.state.snapshot import LeafTable, Pile, Snapshot, raw_spec
 
 _INLINE_BYTES = 1024  # longer bytes become leaves of their own
 _PLAIN = frozenset({bool, int, float, str, type(None)})
@@ -73,7 +73,7 @@ class Capture:
 
     def snapshot(self, tree: Mapping[str, Node]) -> Snapshot:
         """The snapshot of all that was added."""
-        return Snapshot(tree, self.table(), self.piles(), Images())
+        return Snapshot(tree, self.table(), self.piles())
 
     def table(self) -> LeafTable:
         """What was added so far, from `first_leaf` on."""

@@ -4,7 +4,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from outlast.errors import CheckpointCorrupt, SettingsError, StateMismatch, StateUnsupported
@@ -81,7 +81,11 @@ class Readable(Protocol):
         ...
 
     def read_leaf(self, index: int) -> memoryview:
-        """The bytes of a leaf, writable memory that nobody else has; of a loaded one that went to a target, those."""
+        """The bytes of a leaf, writable memory that nobody else has; of a loaded one that went to a target, those.
+
+        A leaf is asked for once, but for one that went to a target and has another name elsewhere, and for one of a
+        part that is registered late and shares it.
+        """
         ...
 
 
@@ -100,6 +104,7 @@ class UserState:
         self._classes, self._require_finite = tuple(classes), require_finite
         self._ground = Ground()
         self.randomness = Randomness(self._ground, libraries=random_state)
+        self._opened: Readable | None = None
         self._restorer: Restorer | None = None
         self._saved: dict[str, Node] = {}
         self.bytes = 0
@@ -147,8 +152,8 @@ class UserState:
         capture.check_sharing()
         with suppress(Changed):  # then every save walks in full, as if there were no second way
             self._structure = Structure(self.parts, parts, frameworks, capture.table())
-        tree = self._tree(capture, parts, frameworks, progress, held)
-        return Snapshot(tree, self._same_table(capture.table()), capture.piles(), self._images)
+        found = capture.snapshot(self._tree(capture, parts, frameworks, progress, held))
+        return replace(found, table=self._same_table(found.table), images=self._images)
 
     def _revisit(
         self, frameworks: Sequence[Framework], progress: Progress, held: RandomState | None
@@ -241,11 +246,13 @@ class UserState:
             progress.at_epoch, progress.at_iter = _random_state(kept["at_epoch"]()), _random_state(kept["at_iter"]())
             progress.loader = LoaderMemory.from_tree(kept["loader"]())
             state = _random_state(random())
-            self._restorer = restorer
+            self._opened, self._restorer = opened, restorer
             self._saved = {name: node for name, node in saved.items() if name not in makes}
+            restorer.filling.let_go()
             return Resumed(progress, state or RandomState({}, {}))
 
-        return Accepted(frozenset(), {}, restore)
+        restorer.filling.settle()
+        return Accepted(frozenset(restorer.filling.leaves), dict(restorer.filling.targets), restore)
 
     def _plan(self, restorer: Restorer, name: str, node: Node) -> Callable[[], Any]:
         make, kind = restorer.plan(_path(name), node, self.parts[name]), self._kinds[name]
@@ -260,9 +267,17 @@ class UserState:
             raise SettingsError(f"state already has a part {name!r}")
         self.parts[name] = value
         self._check()
-        if self._restorer is not None and name in self._saved:
-            self.parts[name] = self._plan(self._restorer, name, self._saved.pop(name))()
+        if self._opened is not None and self._restorer is not None and name in self._saved:
+            self.parts[name] = self._restore_late(self._opened, self._restorer, name)
         return self.parts[name]
+
+    def _restore_late(self, opened: Readable, restorer: Restorer, name: str) -> Any:
+        make = self._plan(restorer, name, self._saved.pop(name))
+        restorer.filling.settle()
+        opened.load(frozenset(restorer.filling.leaves), dict(restorer.filling.targets))
+        value = make()
+        restorer.filling.let_go()
+        return value
 
     def judge(
         self, resumed_parts: Collection[str], *, allow_missing: Collection[str], allow_extra: Collection[str]
@@ -281,7 +296,7 @@ class UserState:
 
     def forget_checkpoint(self) -> None:
         """Nothing more is restored from it."""
-        self._restorer, self._saved = None, {}
+        self._opened, self._restorer, self._saved = None, None, {}
 
 
 _CONTAINERS = (list, dict, set, deque, bytearray)
