@@ -191,6 +191,29 @@ class Unsupported(Exception):
     """A framework cannot restore this value faithfully; the text says why. The engine adds the key path."""
 
 
+class LazyCopy(Protocol):
+    """A copy of arrays that overlaps with training, and is known to be the state at the border or not to be."""
+
+    def places(self) -> frozenset[int]:
+        """Of the arrays that may be copied lazily now, by address."""
+        ...
+
+    def start(self, values: Sequence[Any], copies: Sequence[memoryview], copy: Callable[[], None]) -> None:
+        """At a border: calls `copy`, which fills `copies` with `values`, in a thread; the next update waits for it.
+
+        Raises what an earlier copy raised, if nobody has asked for its result.
+        """
+        ...
+
+    def result(self) -> bool:
+        """Waits for the copy; whether it is the state at the border. Raises, once, what the copy raised."""
+        ...
+
+    def close(self) -> None:
+        """Waits, and lets go of what updates the arrays."""
+        ...
+
+
 class Framework(Protocol):
     """How one array framework's values become bytes and come back. Loaded once its package is imported.
 
@@ -278,6 +301,10 @@ class Framework(Protocol):
 
         Values must have the specs that the views were made with. Holds the GIL for no longer than 10 ms at a time.
         """
+        ...
+
+    def lazy_copy(self, objects: Iterable[object]) -> LazyCopy | None:
+        """For what those of the objects that are optimizers change; None if there is none. Must be closed."""
         ...
 
     def alias_key(self, value: Any) -> Hashable:

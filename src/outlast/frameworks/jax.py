@@ -1,7 +1,7 @@
 """JAX arrays, random keys and registered containers as bytes and named leaves, and back."""
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import jax
@@ -98,6 +98,9 @@ class JaxFramework:
         for view, value in zip(views, values, strict=True):
             data = self.buffer(value)
             copy_bytes(view[: data.nbytes], data)
+
+    def lazy_copy(self, objects: Iterable[object]) -> None:
+        """None: JAX has no optimizers."""
 
     def alias_key(self, value: jax.Array) -> Hashable:
         """By identity: JAX does not show where an array is, and no write can tell two views apart."""

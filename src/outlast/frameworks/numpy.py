@@ -1,6 +1,6 @@
 """NumPy arrays, array scalars and random generators as bytes and plain values, and back."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
@@ -99,6 +99,9 @@ class NumpyFramework:
     def copy_many(self, views: numpy_copies.Views, values: Sequence[Array | np.generic]) -> None:
         """With two threads."""
         views.fill(values)
+
+    def lazy_copy(self, objects: Iterable[object]) -> None:
+        """None: NumPy has no optimizers."""
 
     def alias_key(self, value: Array | np.generic) -> Hashable:
         """By address and layout; scalars and empty arrays, whose address says nothing, by identity."""

@@ -1,13 +1,14 @@
 """Torch tensors, parameters and random generators as bytes and plain values, and back."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
 
 from outlast.frameworks import torch_copies, torch_loaders, torch_modules
 from outlast.frameworks.memory import can_be_adopted
+from outlast.frameworks.torch_lazy import LazyCopy
 from outlast.frameworks.torch_memory import (
     DTYPES,
     all_finite,
@@ -116,6 +117,10 @@ class TorchFramework:
     def copy_many(self, views: torch_copies.Views, values: Sequence[Tensor]) -> None:
         """With all threads of torch for large ones, and two for many small ones."""
         views.fill(values)
+
+    def lazy_copy(self, objects: Iterable[object]) -> LazyCopy | None:
+        """Parameters and moments of torch's optimizers."""
+        return LazyCopy.of(objects)
 
     def alias_key(self, value: Tensor) -> Hashable:
         """By address, layout and device; empty tensors, whose address says nothing, by identity."""

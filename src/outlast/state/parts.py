@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from outlast.errors import CheckpointCorrupt, SettingsError, StateMismatch, StateUnsupported
-from outlast.ports import ArraySpec, Framework
+from outlast.ports import ArraySpec, Framework, LazyCopy
 from outlast.registry import framework_named, frameworks_in_use
 from outlast.state.capture import Capture
 from outlast.state.loaders import LoaderMemory
@@ -204,6 +204,17 @@ class UserState:
         if self._table is None or not (self._table is table or self._table.says_the_same(table)):
             self._table = table
         return self._table
+
+    def lazy_copy(self) -> tuple[str, LazyCopy] | None:
+        """What can copy a share of a snapshot later (see Snapshot.split_lazily), with the name of its framework.
+
+        None if no optimizer stands in the state. It must be closed.
+        """
+        for framework in frameworks_in_use():
+            made = framework.lazy_copy(self._ground.objects)
+            if made is not None:
+                return framework.name, made
+        return None
 
     def refuse_new_parts(self) -> None:
         """Raises StateUnsupported for parts that came, went or became another container since the dry run.

@@ -1,9 +1,10 @@
 """A state at one moment: a tree of nodes, and leaves of raw bytes that still share the program's memory."""
 
+import itertools
 import json
 import weakref
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -56,6 +57,11 @@ class Pile:
     leaves: tuple[int, ...]
     values: Sequence[Any]
 
+    def only(self, wanted: Sequence[bool]) -> "Pile":
+        """Those of them that are wanted."""
+        leaves = tuple(itertools.compress(self.leaves, wanted))
+        return Pile(self.framework, leaves, list(itertools.compress(self.values, wanted)))
+
     def data(self, position: int) -> memoryview:
         """The bytes of one of them."""
         value = self.values[position]
@@ -84,22 +90,28 @@ class Images:
     whoever owns the memory can give it back.
     """
 
-    _views: dict[int, tuple[weakref.ref[memoryview], _Views]] = field(default_factory=dict)
+    _views: dict[tuple[int, str], tuple[weakref.ref[memoryview], _Views]] = field(default_factory=dict)
 
-    def views(self, table: LeafTable, piles: Sequence[Pile], buffer: memoryview, offsets: Sequence[int]) -> list[Any]:
-        """The views that `Framework.copy_many` needs, for each pile."""
+    def views(
+        self, table: LeafTable, piles: Sequence[Pile], buffer: memoryview, offsets: Sequence[int], *, share: str
+    ) -> list[Any]:
+        """The views that `Framework.copy_many` needs, for each pile; `share` tells those of a split snapshot apart."""
         places, leaves = tuple(offsets), [pile.leaves for pile in piles]
-        kept = self._views.get(id(buffer))
+        kept = self._views.get((id(buffer), share))
         if kept is not None and kept[0]() is buffer and kept[1].serves(table, places, leaves):
             return kept[1].made
         made = [_views_of(pile, table, memoryview(buffer), places) for pile in piles]
-        key, held = id(buffer), self._views
+        key, held = (id(buffer), share), self._views
         reference = weakref.ref(buffer, lambda gone: _drop(held, key, gone))
         held[key] = (reference, _Views(table, places, leaves, made))
         return made
 
 
-def _drop(held: dict[int, tuple[weakref.ref[memoryview], _Views]], key: int, gone: weakref.ref[memoryview]) -> None:
+def _drop(
+    held: dict[tuple[int, str], tuple[weakref.ref[memoryview], _Views]],
+    key: tuple[int, str],
+    gone: weakref.ref[memoryview],
+) -> None:
     # Another buffer may have come to the same id since.
     if key in held and held[key][0] is gone:
         del held[key]
@@ -123,6 +135,7 @@ class Snapshot:
     table: LeafTable
     piles: Sequence[Pile]
     images: Images = field(default_factory=Images)
+    share: str = "all"
 
     @cached_property
     def bytes(self) -> int:
@@ -144,9 +157,28 @@ class Snapshot:
         pile, position = self._places[index]
         return pile.data(position)
 
+    def split_lazily(self, framework: str, places: Collection[int]) -> tuple["Snapshot", "Snapshot"]:
+        """What must be copied at once, and the arrays of a framework that lie at these places.
+
+        Both have the whole tree and table, and copy only their own share.
+        """
+        now: list[Pile] = []
+        later: list[Pile] = []
+        for pile in self.piles:
+            if pile.framework is None or pile.framework.name != framework:
+                now.append(pile)
+                continue
+            waits = [place in places for place in pile.framework.places(pile.values)]
+            now.append(pile.only([not one for one in waits]))
+            later.append(pile.only(waits))
+        return (
+            replace(self, piles=[pile for pile in now if pile.leaves], share="at once"),
+            replace(self, piles=[pile for pile in later if pile.leaves], share="later"),
+        )
+
     def prepare(self, buffer: memoryview, offsets: Sequence[int]) -> list[Any]:
         """Makes the views on a buffer, so that the first copy takes no longer than the later ones."""
-        return self.images.views(self.table, self.piles, buffer, offsets)
+        return self.images.views(self.table, self.piles, buffer, offsets, share=self.share)
 
     def copy_into(self, buffer: memoryview, offsets: Sequence[int]) -> None:
         """Copies every leaf to its offset (by leaf index) in a writable buffer of bytes.
