@@ -1,6 +1,6 @@
 """The doors to the outside world: what the engine needs of a store, a platform, an array framework."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -191,6 +191,29 @@ class Unsupported(Exception):
     """A framework cannot restore this value faithfully; the text says why. The engine adds the key path."""
 
 
+class LazyCopy(Protocol):
+    """A copy of arrays that overlaps with training, and is known to be the state at the border or not to be."""
+
+    def places(self) -> frozenset[int]:
+        """Of the arrays that may be copied lazily now, by address."""
+        ...
+
+    def start(self, values: Sequence[Any], copies: Sequence[memoryview], copy: Callable[[], None]) -> None:
+        """At a border: calls `copy`, which fills `copies` with `values`, in a thread; the next update waits for it.
+
+        Raises what an earlier copy raised, if nobody has asked for its result.
+        """
+        ...
+
+    def result(self) -> bool:
+        """Waits for the copy; whether it is the state at the border. Raises, once, what the copy raised."""
+        ...
+
+    def close(self) -> None:
+        """Waits, and lets go of what updates the arrays."""
+        ...
+
+
 class Framework(Protocol):
     """How one array framework's values become bytes and come back. Loaded once its package is imported.
 
@@ -212,6 +235,10 @@ class Framework(Protocol):
         """Its bytes, without a copy where the memory allows; valid until the value changes."""
         ...
 
+    def nbytes(self, value: Any) -> int:
+        """The length of `buffer`, without looking at the values."""
+        ...
+
     def is_finite(self, value: Any) -> bool:
         """False when any element is NaN or infinite; True for what has no such elements."""
         ...
@@ -229,6 +256,55 @@ class Framework(Protocol):
 
         Raises Unsupported when the spec cannot be met here exactly (never casts).
         """
+        ...
+
+    def adopt(self, spec: ArraySpec, data: memoryview, template: Any | None) -> Any:
+        """As `make`, of writable memory that nobody else has or needs: the value may keep it as its own."""
+        ...
+
+    def state_arrays(self, value: object) -> Mapping[str, Any] | None:
+        """An object's own arrays by the keys of its state_dict, where load_state_dict would only fill them.
+
+        None for other objects, and where it might do more.
+        """
+        ...
+
+    def target(self, value: Any) -> memoryview | None:
+        """The memory of a writable value, where writing its bytes is the same as `fill`; None where it is not.
+
+        Whoever writes there calls `filled` afterwards.
+        """
+        ...
+
+    def filled(self, value: Any) -> None:
+        """Notes that the memory of a value was written through its `target`."""
+        ...
+
+    def facts(self, values: Sequence[Any]) -> object:
+        """All that `spec`, `writable` and `nbytes` look at, and `alias_key` and `span` apart from `places`.
+
+        Equal for two lists exactly when all that is equal for each value; fast for thousands of values. Raises
+        Unsupported where a value has no such facts.
+        """
+        ...
+
+    def places(self, values: Sequence[Any]) -> list[int]:
+        """The address of each value; for one whose `alias_key` goes by identity, a negative number made from that."""
+        ...
+
+    def views(self, buffer: memoryview, specs: Sequence[ArraySpec], offsets: Sequence[int]) -> Any:
+        """What `copy_many` needs to fill a writable buffer with values of these specs, each at its offset."""
+        ...
+
+    def copy_many(self, views: Any, values: Sequence[Any]) -> None:
+        """Copies the bytes of values into the buffer that `views` were made from: those that `buffer` gives.
+
+        Values must have the specs that the views were made with. Holds the GIL for no longer than 10 ms at a time.
+        """
+        ...
+
+    def lazy_copy(self, objects: Iterable[object]) -> LazyCopy | None:
+        """For what those of the objects that are optimizers change; None if there is none. Must be closed."""
         ...
 
     def alias_key(self, value: Any) -> Hashable:

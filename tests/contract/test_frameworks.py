@@ -58,6 +58,83 @@ def test_a_made_value_shares_no_memory_and_can_be_filled(name: str, sample: Samp
 
 
 @pytest.mark.parametrize(("name", "sample"), cases(SAMPLES))
+@pytest.mark.parametrize("kind", ["fit", "unaligned", "read-only"])
+def test_an_adopted_value_is_the_value_that_make_makes(name: str, sample: Sample, kind: str) -> None:
+    framework, value = framework_named(name), sample()
+    wanted = bytes(framework.buffer(value))
+    memory = memoryview(bytearray(b"x" + wanted))[1:] if kind == "unaligned" else memoryview(bytearray(wanted))
+    spec = through_json(framework.spec(value))
+    made = framework.adopt(spec, memoryview(wanted) if kind == "read-only" else memory, value)
+    assert framework.spec(made) == framework.spec(value)
+    assert bytes(framework.buffer(made)) == wanted
+    assert type(made) is type(value)
+    assert framework.writable(made) or name == "jax" or isinstance(made, np.generic)
+
+
+@pytest.mark.parametrize(("name", "sample"), cases(SAMPLES))
+def test_the_length_is_known_without_a_look_at_the_values(name: str, sample: Sample) -> None:
+    framework, value = framework_named(name), sample()
+    assert framework.nbytes(value) == len(framework.buffer(value))
+
+
+@pytest.mark.parametrize(("name", "sample"), cases(SAMPLES))
+def test_a_target_is_the_memory_of_the_value(name: str, sample: Sample) -> None:
+    framework, value = framework_named(name), sample()
+    target = framework.target(value) if framework.writable(value) else None
+    if target is None:
+        return
+    wanted = bytes(reversed(framework.buffer(value)))
+    if value.dtype == torch.bool:
+        wanted = bytes(byte & 1 for byte in wanted)
+    target[:] = wanted
+    framework.filled(value)
+    assert bytes(framework.buffer(value)) == wanted
+
+
+@pytest.mark.parametrize("name", list(FRAMEWORKS))
+@pytest.mark.parametrize("shift", [0, 1])
+def test_many_values_are_copied_as_buffer_gives_them(name: str, shift: int) -> None:
+    framework, values = framework_named(name), [make() for make in SAMPLES[name].values()]
+    wanted = [bytes(framework.buffer(value)) for value in values]
+    offsets = [shift]
+    for data in wanted:
+        offsets.append(-(-(offsets[-1] + len(data)) // 16) * 16 + shift)
+    buffer = bytearray(b"\xa5" * offsets[-1])
+    views = framework.views(memoryview(buffer), [framework.spec(value) for value in values], offsets[:-1])
+    framework.copy_many(views, values)
+    for offset, data, end in zip(offsets, wanted, offsets[1:], strict=False):
+        assert buffer[offset : offset + len(data)] == data
+        assert set(buffer[offset + len(data) : end]) <= {0xA5}
+
+
+@pytest.mark.parametrize("name", list(FRAMEWORKS))
+def test_facts_are_equal_exactly_where_the_specs_are(name: str) -> None:
+    framework = framework_named(name)
+    values = [value for make in SAMPLES[name].values() if not isinstance(value := make(), np.generic)]
+    assert framework.facts(values) == framework.facts(list(values))
+    assert framework.places(values) == framework.places(list(values))
+    for first in values:
+        for second in values:
+            if framework.spec(first) != framework.spec(second):
+                assert framework.facts([first]) != framework.facts([second])
+
+
+def test_large_values_are_copied_in_pieces_by_two_threads() -> None:
+    size = 20 * 1024 * 1024 // 4 + 3
+    cases = {
+        "numpy": [np.arange(size, dtype="f4"), np.arange(2 * size, dtype="f4")[::2], np.ones(3), np.arange(size)],
+        "torch": [torch.arange(size), torch.arange(size).view(-1, 1).expand(-1, 2).t(), torch.ones(3)],
+    }
+    for name, values in cases.items():
+        framework = framework_named(name)
+        wanted = [framework.buffer(value) for value in values]
+        offsets = [sum(len(data) for data in wanted[:index]) for index in range(len(wanted))]
+        buffer = memoryview(bytearray(sum(map(len, wanted))))
+        framework.copy_many(framework.views(buffer, [framework.spec(value) for value in values], offsets), values)
+        assert buffer == b"".join(wanted)
+
+
+@pytest.mark.parametrize(("name", "sample"), cases(SAMPLES))
 def test_a_writable_value_is_filled_in_place(name: str, sample: Sample) -> None:
     framework, target = framework_named(name), sample()
     if not framework.writable(target):

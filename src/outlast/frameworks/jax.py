@@ -1,13 +1,14 @@
 """JAX arrays, random keys and registered containers as bytes and named leaves, and back."""
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import jax
 import numpy as np
 
 from outlast.frameworks import jax_arrays
+from outlast.frameworks.memory import can_be_adopted, copy_bytes
 from outlast.frameworks.numpy_memory import all_finite, bytes_of
 from outlast.ports import ArraySpec, Unsupported
 
@@ -41,6 +42,11 @@ class JaxFramework:
         """A view of the memory on the CPU; from elsewhere, the copy that JAX makes and keeps."""
         return bytes_of(_on_host(value))
 
+    def nbytes(self, value: jax.Array) -> int:
+        """As NumPy counts: four-bit numbers take a byte each."""
+        numbers = jax.random.key_data(value) if jax_arrays.is_key(value) else value
+        return numbers.size * numbers.dtype.itemsize
+
     def is_finite(self, value: jax.Array) -> bool:
         """Looks at the copy that `buffer` needs anyway: on the device, each shape would be compiled for."""
         return jax_arrays.is_key(value) or all_finite(np.asarray(value))
@@ -56,6 +62,45 @@ class JaxFramework:
     def make(self, spec: ArraySpec, data: memoryview, template: object) -> jax.Array:
         """Where the template is if there is one, else on the saved device; Unsupported where that is missing."""
         return jax_arrays.make(spec, data, template)
+
+    def adopt(self, spec: ArraySpec, data: memoryview, template: object) -> jax.Array:
+        """On the CPU, JAX may keep the memory; from elsewhere it copies, and lets go of it."""
+        return jax_arrays.make(spec, data, template, keep=can_be_adopted(data))
+
+    def state_arrays(self, value: object) -> Mapping[str, jax.Array] | None:
+        """None: JAX has no such objects."""
+        return None
+
+    def target(self, value: jax.Array) -> memoryview | None:
+        """None: nobody can change it."""
+        return None
+
+    def filled(self, value: jax.Array) -> None:
+        """Never asked for."""
+        raise Unsupported("a JAX array cannot be changed in place")
+
+    def facts(self, values: Sequence[jax.Array]) -> object:
+        """The specs: they also see what was deleted or donated since."""
+        return [self.spec(value) for value in values]
+
+    def places(self, values: Sequence[jax.Array]) -> list[int]:
+        """All go by identity."""
+        return [-id(value) for value in values]
+
+    def views(self, buffer: memoryview, specs: Sequence[ArraySpec], offsets: Sequence[int]) -> list[memoryview]:
+        """What is left of the buffer from each offset on: an array knows its own size."""
+        return [buffer[offset:] for offset in offsets]
+
+    def copy_many(self, views: list[memoryview], values: Sequence[jax.Array]) -> None:
+        """All arrays are on their way from the device (unmeasured: none was at hand) before the first is waited for."""
+        for value in values:
+            (jax.random.key_data(value) if jax_arrays.is_key(value) else value).copy_to_host_async()
+        for view, value in zip(views, values, strict=True):
+            data = self.buffer(value)
+            copy_bytes(view[: data.nbytes], data)
+
+    def lazy_copy(self, objects: Iterable[object]) -> None:
+        """None: JAX has no optimizers."""
 
     def alias_key(self, value: jax.Array) -> Hashable:
         """By identity: JAX does not show where an array is, and no write can tell two views apart."""

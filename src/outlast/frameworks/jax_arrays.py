@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from outlast.frameworks.numpy_dtypes import load_dtype
-from outlast.frameworks.numpy_memory import bytes_of, make_array
+from outlast.frameworks.numpy_memory import bytes_of, make_array, wrap_memory
 from outlast.ports import ArraySpec, Unsupported
 
 Facts = Mapping[str, Any]
@@ -63,12 +63,16 @@ def check_weak(word: str) -> None:
         raise Unsupported(f"a weakly typed {word} cannot be made again; give it a dtype with .astype")
 
 
-def make(spec: ArraySpec, data: memoryview, template: object) -> jax.Array:
-    """A new array; raises Unsupported where it would be another one (x64 off, device missing)."""
+def make(spec: ArraySpec, data: memoryview, template: object, *, keep: bool = False) -> jax.Array:
+    """A new array; raises Unsupported where it would be another one (x64 off, device missing).
+
+    `keep`: nobody else has the memory of `data`, so that it may become the array's.
+    """
     impl = spec.extra.get("impl")
     if impl is None:
-        return _make_exactly(spec.dtype, spec.shape, data, spec.extra, template)
-    numbers = _make_exactly("uint32", (*spec.shape, *spec.extra["key_shape"]), data, spec.extra, template)
+        return _make_exactly(spec.dtype, spec.shape, data, spec.extra, template, keep=keep)
+    shape = (*spec.shape, *spec.extra["key_shape"])
+    numbers = _make_exactly("uint32", shape, data, spec.extra, template, keep=keep)
     try:
         keys: jax.Array = jax.random.wrap_key_data(numbers, impl=impl)
     except (TypeError, ValueError) as why:
@@ -78,9 +82,11 @@ def make(spec: ArraySpec, data: memoryview, template: object) -> jax.Array:
     return keys
 
 
-def _make_exactly(word: str, shape: tuple[int, ...], data: memoryview, extra: Facts, template: object) -> jax.Array:
-    # A copy that nobody else holds: on the CPU, JAX may go on using the memory that it is given.
-    host = make_array(load_dtype(word), shape, data)
+def _make_exactly(
+    word: str, shape: tuple[int, ...], data: memoryview, extra: Facts, template: object, *, keep: bool
+) -> jax.Array:
+    # Memory that nobody else holds: on the CPU, JAX may go on using what it is given.
+    host = (wrap_memory if keep else make_array)(load_dtype(word), shape, data)
     made: jax.Array = jax.device_put(host, _place(extra, template))
     if made.dtype.name != word:
         raise Unsupported(f"JAX makes {made.dtype.name} of {word} here; was jax_enable_x64 on when it was saved?")

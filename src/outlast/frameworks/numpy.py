@@ -1,14 +1,14 @@
 """NumPy arrays, array scalars and random generators as bytes and plain values, and back."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
 
-from outlast.frameworks import numpy_random
-from outlast.frameworks.memory import overlaps
+from outlast.frameworks import numpy_copies, numpy_random
+from outlast.frameworks.memory import can_be_adopted, overlaps
 from outlast.frameworks.numpy_dtypes import DType, describe_dtype, load_dtype
-from outlast.frameworks.numpy_memory import Array, all_finite, bytes_of, fill_array, make_array
+from outlast.frameworks.numpy_memory import Array, all_finite, bytes_of, fill_array, make_array, wrap_memory
 from outlast.ports import ArraySpec, Unsupported
 
 GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)
@@ -40,6 +40,10 @@ class NumpyFramework:
             return memoryview(b"")
         return bytes_of(np.asarray(value))
 
+    def nbytes(self, value: Array | np.generic) -> int:
+        """Of the elements, however they lie."""
+        return value.nbytes
+
     def is_finite(self, value: Array | np.generic) -> bool:
         """NaT counts as finite: it is no number gone wrong."""
         return all_finite(np.asarray(value))
@@ -60,6 +64,44 @@ class NumpyFramework:
         if spec.extra.get("scalar"):
             return _make_scalar(dtype, data)
         return make_array(dtype, spec.shape, data)
+
+    def adopt(self, spec: ArraySpec, data: memoryview, template: object) -> Array | np.generic:
+        """Keeps the memory, but for scalars."""
+        if spec.extra.get("scalar") or not can_be_adopted(data):
+            return self.make(spec, data, template)
+        return wrap_memory(load_dtype(spec.dtype, spec.extra.get("fields")), spec.shape, data)
+
+    def state_arrays(self, value: object) -> Mapping[str, Array] | None:
+        """None: NumPy has no such objects."""
+        return None
+
+    def target(self, value: Array) -> memoryview | None:
+        """Of arrays in C order."""
+        if not value.flags.c_contiguous or not value.flags.writeable or not value.nbytes:
+            return None
+        return bytes_of(value)
+
+    def filled(self, value: Array) -> None:
+        """Nobody needs to hear of it."""
+
+    def facts(self, values: Sequence[Array | np.generic]) -> object:
+        """Types, dtypes, shapes, strides and flags."""
+        return numpy_copies.facts(values)
+
+    def places(self, values: Sequence[Array | np.generic]) -> list[int]:
+        """Scalars and empty arrays go by identity."""
+        return numpy_copies.places(values)
+
+    def views(self, buffer: memoryview, specs: Sequence[ArraySpec], offsets: Sequence[int]) -> numpy_copies.Views:
+        """Arrays in the buffer's memory."""
+        return numpy_copies.Views(buffer, specs, offsets)
+
+    def copy_many(self, views: numpy_copies.Views, values: Sequence[Array | np.generic]) -> None:
+        """With two threads."""
+        views.fill(values)
+
+    def lazy_copy(self, objects: Iterable[object]) -> None:
+        """None: NumPy has no optimizers."""
 
     def alias_key(self, value: Array | np.generic) -> Hashable:
         """By address and layout; scalars and empty arrays, whose address says nothing, by identity."""

@@ -38,12 +38,22 @@ def fill_array(array: Array, data: memoryview) -> None:
 
 def make_array(dtype: DType, shape: tuple[int, ...], data: memoryview) -> Array:
     """A new array with these bytes; raises Unsupported when their number is not the one that the dtype needs."""
-    if data.nbytes != math.prod(shape) * dtype.itemsize:
-        raise Unsupported(f"{data.nbytes} bytes do not make an array of shape {shape} and dtype {dtype}")
+    _check_size(dtype, shape, data)
     # Not np.empty, which turns '<U0' into '<U1'.
     array: Array = np.ndarray(shape, dtype)
     fill_array(array, data)
     return array
+
+
+def wrap_memory(dtype: DType, shape: tuple[int, ...], data: memoryview) -> Array:
+    """An array in this very memory; raises Unsupported as `make_array` does."""
+    _check_size(dtype, shape, data)
+    return np.ndarray(shape, dtype, data)
+
+
+def _check_size(dtype: DType, shape: tuple[int, ...], data: memoryview) -> None:
+    if data.nbytes != math.prod(shape) * dtype.itemsize:
+        raise Unsupported(f"{data.nbytes} bytes do not make an array of shape {shape} and dtype {dtype}")
 
 
 def all_finite(array: Array) -> bool:

@@ -1,13 +1,24 @@
 """Torch tensors, parameters and random generators as bytes and plain values, and back."""
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
 
-from outlast.frameworks import torch_loaders
-from outlast.frameworks.torch_memory import DTYPES, all_finite, bytes_of, fill_tensor, is_dense, is_own_memory
+from outlast.frameworks import torch_copies, torch_loaders, torch_modules
+from outlast.frameworks.memory import can_be_adopted
+from outlast.frameworks.torch_lazy import LazyCopy
+from outlast.frameworks.torch_memory import (
+    DTYPES,
+    all_finite,
+    bytes_of,
+    fill_tensor,
+    is_dense,
+    is_own_memory,
+    note_write,
+    window,
+)
 from outlast.ports import ArraySpec, Unsupported
 
 Tensor = torch.Tensor
@@ -43,6 +54,10 @@ class TorchFramework:
         """A view of the memory for contiguous CPU tensors, else a copy."""
         return bytes_of(value)
 
+    def nbytes(self, value: Tensor) -> int:
+        """Of the elements, however they lie."""
+        return value.numel() * value.element_size()
+
     def is_finite(self, value: Tensor) -> bool:
         """Takes one pass and no memory, but for float8."""
         return all_finite(value)
@@ -60,10 +75,52 @@ class TorchFramework:
         device = template.device if isinstance(template, Tensor) else _device(spec.extra["device"])
         made = _make_empty(spec, data.nbytes, device)
         fill_tensor(made, data)
-        requires_grad = bool(spec.extra.get("requires_grad"))
-        if spec.extra.get("parameter"):
-            return torch.nn.Parameter(made, requires_grad=requires_grad)
-        return made.requires_grad_(requires_grad)
+        return _as_saved(made, spec)
+
+    def adopt(self, spec: ArraySpec, data: memoryview, template: object) -> Tensor:
+        """Keeps the memory on the CPU, but for such as channels_last."""
+        device = template.device if isinstance(template, Tensor) else _device(spec.extra["device"])
+        if device.type != "cpu" or "stride" in spec.extra or not can_be_adopted(data):
+            return self.make(spec, data, template)
+        dtype = _dtype_for(spec, data.nbytes)
+        return _as_saved(torch.frombuffer(data, dtype=dtype).view(spec.shape), spec)
+
+    def state_arrays(self, value: object) -> Mapping[str, Tensor] | None:
+        """Of modules without hooks or methods of their own for their state."""
+        return torch_modules.state_arrays(value)
+
+    def target(self, value: Tensor) -> memoryview | None:
+        """Of contiguous CPU tensors."""
+        plain = value.detach()
+        if value.device.type != "cpu" or plain.numel() == 0 or not plain.is_contiguous():
+            return None
+        if plain.is_conj() or plain.is_neg():
+            return None
+        return window(plain)
+
+    def filled(self, value: Tensor) -> None:
+        """Autograd must hear of it."""
+        note_write(value)
+
+    def facts(self, values: Sequence[Tensor]) -> object:
+        """Quantized, nested, sparse, meta tensors and other layouts show in dtype, strides or device."""
+        return torch_copies.facts(values)
+
+    def places(self, values: Sequence[Tensor]) -> list[int]:
+        """Empty tensors go by identity."""
+        return torch_copies.places(values)
+
+    def views(self, buffer: memoryview, specs: Sequence[ArraySpec], offsets: Sequence[int]) -> torch_copies.Views:
+        """Tensors in the buffer's memory."""
+        return torch_copies.Views(buffer, specs, offsets)
+
+    def copy_many(self, views: torch_copies.Views, values: Sequence[Tensor]) -> None:
+        """With all threads of torch for large ones, and two for many small ones."""
+        views.fill(values)
+
+    def lazy_copy(self, objects: Iterable[object]) -> LazyCopy | None:
+        """Parameters and moments of torch's optimizers."""
+        return LazyCopy.of(objects)
 
     def alias_key(self, value: Tensor) -> Hashable:
         """By address, layout and device; empty tensors, whose address says nothing, by identity."""
@@ -140,12 +197,24 @@ def _refuse_kind(value: Tensor) -> None:
         raise Unsupported(f"its layout is {value.layout}; only dense (strided) tensors can be restored")
 
 
-def _make_empty(spec: ArraySpec, nbytes: int, device: torch.device) -> Tensor:
+def _as_saved(made: Tensor, spec: ArraySpec) -> Tensor:
+    requires_grad = bool(spec.extra.get("requires_grad"))
+    if spec.extra.get("parameter"):
+        return torch.nn.Parameter(made, requires_grad=requires_grad)
+    return made.requires_grad_(requires_grad)
+
+
+def _dtype_for(spec: ArraySpec, nbytes: int) -> torch.dtype:
     dtype = DTYPES.get(spec.dtype)
     if dtype is None:
         raise Unsupported(f"dtype {spec.dtype!r} is not known to torch {torch.__version__}")
     if nbytes != math.prod(spec.shape) * dtype.itemsize:
         raise Unsupported(f"{nbytes} bytes do not make a tensor of shape {spec.shape} and dtype {spec.dtype}")
+    return dtype
+
+
+def _make_empty(spec: ArraySpec, nbytes: int, device: torch.device) -> Tensor:
+    dtype = _dtype_for(spec, nbytes)
     strides = spec.extra.get("stride")
     if strides is None:
         return torch.empty(spec.shape, dtype=dtype, device=device)

@@ -40,7 +40,7 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
 def bytes_of(tensor: torch.Tensor) -> memoryview:
     """The bytes of a tensor in C order: a view of its memory if it is on the CPU and contiguous, else a copy."""
     plain = tensor.detach().resolve_conj().resolve_neg()
-    return _window(plain.cpu().contiguous())
+    return window(plain.cpu().contiguous())
 
 
 def fill_tensor(tensor: torch.Tensor, data: memoryview) -> None:
@@ -50,15 +50,20 @@ def fill_tensor(tensor: torch.Tensor, data: memoryview) -> None:
     target = tensor.detach()
     plain = not (target.is_conj() or target.is_neg())
     if plain and target.device.type == "cpu" and target.is_contiguous():
-        copy_bytes(_window(target), data)
-        if not tensor.is_inference():  # those have no version
-            torch.autograd.graph.increment_version(tensor)
+        copy_bytes(window(target), data)
+        note_write(tensor)
         return
     staged = torch.empty(target.shape, dtype=target.dtype, device="cpu")  # whatever the default device is
-    copy_bytes(_window(staged), data)
+    copy_bytes(window(staged), data)
     guard: AbstractContextManager[object] = torch.inference_mode() if tensor.is_inference() else torch.no_grad()
     with guard:
         tensor.copy_(staged)
+
+
+def note_write(tensor: torch.Tensor) -> None:
+    """Tells autograd that the memory of a tensor was overwritten."""
+    if not tensor.is_inference():  # those have no version
+        torch.autograd.graph.increment_version(tensor)
 
 
 def all_finite(tensor: torch.Tensor) -> bool:
@@ -77,7 +82,7 @@ def all_finite(tensor: torch.Tensor) -> bool:
     return math.isfinite(low.item()) and math.isfinite(high.item())
 
 
-def _window(tensor: torch.Tensor) -> memoryview:
+def window(tensor: torch.Tensor) -> memoryview:
     """The memory of a contiguous CPU tensor, writable. The view keeps the tensor, and so the memory, alive."""
     nbytes = tensor.numel() * tensor.element_size()
     if nbytes == 0:

@@ -12,7 +12,7 @@ from outlast.errors import StateUnsupported
 from outlast.ports import ArraySpec, Framework, Unsupported
 from outlast.state.scalars import TO_NODE, Node
 from outlast.state.shape import Ground, Standing, class_name
-from outlast.state.snapshot import Leaf, Snapshot, raw_spec
+from outlast.state.snapshot import LeafTable, Pile, Snapshot, raw_spec
 
 _INLINE_BYTES = 1024  # longer bytes become leaves of their own
 _PLAIN = frozenset({bool, int, float, str, type(None)})
@@ -56,12 +56,15 @@ class Capture:
         ground: Ground | None = None,
         classes: Sequence[type] = (),
         require_finite: bool = False,
+        first_leaf: int = 0,
     ) -> None:
         self.made = Ground(classes={class_name(kind): kind for kind in classes})
         self._ground = ground
         self._frameworks = frameworks
         self._require_finite = require_finite
-        self._leaves: list[Leaf] = []
+        self._first_leaf = first_leaf
+        self._leaves: list[tuple[str, ArraySpec, int]] = []  # name, spec, bytes
+        self._piles: dict[str, tuple[Framework | None, list[int], list[Any]]] = {}
         self._names: set[str] = set()
         self._seen: dict[Hashable, str] = {}
         self._open: set[int] = set()
@@ -70,7 +73,23 @@ class Capture:
 
     def snapshot(self, tree: Mapping[str, Node]) -> Snapshot:
         """The snapshot of all that was added."""
-        return Snapshot(tree, tuple(self._leaves))
+        return Snapshot(tree, self.table(), self.piles())
+
+    def table(self) -> LeafTable:
+        """What was added so far, from `first_leaf` on."""
+        return LeafTable(
+            tuple(name for name, _, _ in self._leaves),
+            tuple(spec for _, spec, _ in self._leaves),
+            tuple(nbytes for _, _, nbytes in self._leaves),
+        )
+
+    def piles(self) -> list[Pile]:
+        """The arrays and the memory that were added so far."""
+        return [Pile(framework, tuple(leaves), values) for framework, leaves, values in self._piles.values()]
+
+    def identities(self) -> set[int]:
+        """Of all objects that were met and have one that matters, but for arrays."""
+        return {key for key in self._seen if isinstance(key, int)}
 
     def add(self, path: str, value: object) -> Node:
         """The node of a value. Raises StateUnsupported naming the key path of what cannot be restored faithfully."""
@@ -227,7 +246,7 @@ class Capture:
         key = framework.alias_key(value) if not spec.extra.get("scalar") else object()
 
         def build(path: str, value: Any) -> Node:
-            return {"$": "array", "leaf": self.leaf(path, framework.buffer(value), spec)}
+            return {"$": "array", "leaf": self._add_leaf(path, framework, value, spec, framework.nbytes(value))}
 
         if not self._inside_object and (span := framework.span(value)) is not None:
             self.made.sharing.spans.append((*span, path, key))
@@ -254,6 +273,7 @@ class Capture:
         """The node of a value that is handed over as a whole at the restore: nothing of it stands in the program."""
         inner = Capture(self._frameworks, require_finite=self._require_finite)
         inner._leaves, inner._names, inner._seen = self._leaves, self._names, self._seen
+        inner._first_leaf, inner._piles = self._first_leaf, self._piles
         inner._open, inner._alive, inner.made.classes = self._open, self._alive, self.made.classes
         inner.made.inside, inner.made.sharing = self.made.inside, self.made.sharing
         inner._ground = self._ground and Ground(classes=self._ground.classes)
@@ -321,16 +341,23 @@ class Capture:
             )
         self.made.assigned[path] = standing
 
-    def leaf(self, path: str, data: memoryview, spec: ArraySpec | None = None) -> int:
+    def leaf(self, path: str, data: memoryview) -> int:
         """Adds raw bytes under a name made from `path`; returns the index that nodes refer to."""
         data = data.cast("B") if data.nbytes else memoryview(b"")
+        return self._add_leaf(path, None, data, raw_spec(data), len(data))
+
+    def _add_leaf(self, path: str, framework: Framework | None, value: Any, spec: ArraySpec, nbytes: int) -> int:
         name, again = _leaf_name(path), 1
         while name in self._names:
             again += 1
             name = f"{_leaf_name(path)}#{again}"
         self._names.add(name)
-        self._leaves.append(Leaf(name, spec or raw_spec(data), data))
-        return len(self._leaves) - 1
+        index = self._first_leaf + len(self._leaves)
+        self._leaves.append((name, spec, nbytes))
+        _, leaves, values = self._piles.setdefault(framework.name if framework else "", (framework, [], []))
+        leaves.append(index)
+        values.append(value)
+        return index
 
     def _refuse_nonfinite(self, path: str, value: Any) -> None:
         if self._require_finite and type(value) in (float, complex) and value - value != 0:

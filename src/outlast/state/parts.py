@@ -3,19 +3,22 @@
 import sys
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from outlast.errors import CheckpointCorrupt, SettingsError, StateMismatch, StateUnsupported
-from outlast.ports import ArraySpec, Framework
+from outlast.ports import ArraySpec, Framework, LazyCopy
 from outlast.registry import framework_named, frameworks_in_use
 from outlast.state.capture import Capture
 from outlast.state.loaders import LoaderMemory
 from outlast.state.randomness import Randomness, RandomState
 from outlast.state.restore import Restorer
+from outlast.state.revisit import Changed
 from outlast.state.scalars import Node
 from outlast.state.shape import Ground
-from outlast.state.snapshot import Snapshot
+from outlast.state.snapshot import Images, LeafTable, Snapshot
+from outlast.state.structure import Structure
 
 
 @dataclass(slots=True)
@@ -78,7 +81,11 @@ class Readable(Protocol):
         ...
 
     def read_leaf(self, index: int) -> memoryview:
-        """The bytes of a leaf, writable memory that nobody else has; of a loaded one that went to a target, those."""
+        """The bytes of a leaf, writable memory that nobody else has; of a loaded one that went to a target, those.
+
+        A leaf is asked for once, but for one that went to a target and has another name elsewhere, and for one of a
+        part that is registered late and shares it.
+        """
         ...
 
 
@@ -97,9 +104,14 @@ class UserState:
         self._classes, self._require_finite = tuple(classes), require_finite
         self._ground = Ground()
         self.randomness = Randomness(self._ground, libraries=random_state)
+        self._opened: Readable | None = None
         self._restorer: Restorer | None = None
         self._saved: dict[str, Node] = {}
         self.bytes = 0
+        self.full_walks = 0
+        self._structure: Structure | None = None
+        self._table: LeafTable | None = None
+        self._images = Images()
         self._kinds: dict[str, type] = {}
         self._check()
 
@@ -113,6 +125,7 @@ class UserState:
             self._kinds[name] = type(value)
         capture.check_sharing()
         self._ground.take(capture.made)
+        self._structure = None  # what it was allowed depends on the ground
         self.bytes = capture.snapshot({}).bytes
 
     def holds(self, value: object) -> bool:
@@ -128,9 +141,53 @@ class UserState:
         """
         self.refuse_new_parts()
         frameworks = frameworks_in_use()
+        return self._revisit(frameworks, progress, held) or self._walk(frameworks, progress, held)
+
+    def _walk(self, frameworks: Sequence[Framework], progress: Progress, held: RandomState | None) -> Snapshot:
+        """Every check, and a structure to remember."""
+        self.full_walks += 1
+        self._structure = None
         capture = Capture(frameworks, ground=self._ground, classes=self._classes, require_finite=self._require_finite)
         parts = {name: capture.add(_path(name), value) for name, value in self.parts.items()}
         capture.check_sharing()
+        with suppress(Changed):  # then every save walks in full, as if there were no second way
+            self._structure = Structure(self.parts, parts, frameworks, capture.table())
+        found = capture.snapshot(self._tree(capture, parts, frameworks, progress, held))
+        return replace(found, table=self._same_table(found.table), images=self._images)
+
+    def _revisit(
+        self, frameworks: Sequence[Framework], progress: Progress, held: RandomState | None
+    ) -> Snapshot | None:
+        """The same in less time, if the state is built as it was; None if not."""
+        if self._structure is None or self._table is None:
+            return None
+        count, table = self._structure.leaves, self._table
+        rest = Capture(
+            frameworks,
+            ground=self._ground,
+            classes=self._classes,
+            require_finite=self._require_finite,
+            first_leaf=count,
+        )
+        try:
+            found = self._structure.again(self.parts, frameworks, require_finite=self._require_finite)
+        except Changed:
+            return None
+        tree = self._tree(rest, found.nodes, frameworks, progress, held)
+        if found.meets(rest):
+            return None
+        table = self._same_table(table.with_rest(count, rest.table()))
+        return Snapshot(tree, table, [*found.piles, *rest.piles()], self._images)
+
+    def _tree(
+        self,
+        capture: Capture,
+        parts: Mapping[str, Node],
+        frameworks: Sequence[Framework],
+        progress: Progress,
+        held: RandomState | None,
+    ) -> dict[str, Node]:
+        """The whole tree; what stands beside the parts is walked in full each time, since it is little."""
         random = held or self.randomness.read(frameworks, progress.loader.loader)
         loop = {
             "completed": progress.completed,
@@ -140,7 +197,24 @@ class UserState:
             "at_iter": _random_node(capture, "@at_iter", progress.at_iter),
             "loader": capture.detached("@loader", progress.loader.as_tree()),
         }
-        return capture.snapshot({"parts": parts, "loop": loop, "random": _random_node(capture, "@random", random)})
+        return {"parts": parts, "loop": loop, "random": _random_node(capture, "@random", random)}
+
+    def _same_table(self, table: LeafTable) -> LeafTable:
+        """The table of the snapshot before, if it says the same."""
+        if self._table is None or not (self._table is table or self._table.says_the_same(table)):
+            self._table = table
+        return self._table
+
+    def lazy_copy(self) -> tuple[str, LazyCopy] | None:
+        """What can copy a share of a snapshot later (see Snapshot.split_lazily), with the name of its framework.
+
+        None if no optimizer stands in the state. It must be closed.
+        """
+        for framework in frameworks_in_use():
+            made = framework.lazy_copy(self._ground.objects)
+            if made is not None:
+                return framework.name, made
+        return None
 
     def refuse_new_parts(self) -> None:
         """Raises StateUnsupported for parts that came, went or became another container since the dry run.
@@ -183,11 +257,13 @@ class UserState:
             progress.at_epoch, progress.at_iter = _random_state(kept["at_epoch"]()), _random_state(kept["at_iter"]())
             progress.loader = LoaderMemory.from_tree(kept["loader"]())
             state = _random_state(random())
-            self._restorer = restorer
+            self._opened, self._restorer = opened, restorer
             self._saved = {name: node for name, node in saved.items() if name not in makes}
+            restorer.filling.let_go()
             return Resumed(progress, state or RandomState({}, {}))
 
-        return Accepted(frozenset(), {}, restore)
+        restorer.filling.settle()
+        return Accepted(frozenset(restorer.filling.leaves), dict(restorer.filling.targets), restore)
 
     def _plan(self, restorer: Restorer, name: str, node: Node) -> Callable[[], Any]:
         make, kind = restorer.plan(_path(name), node, self.parts[name]), self._kinds[name]
@@ -202,9 +278,17 @@ class UserState:
             raise SettingsError(f"state already has a part {name!r}")
         self.parts[name] = value
         self._check()
-        if self._restorer is not None and name in self._saved:
-            self.parts[name] = self._plan(self._restorer, name, self._saved.pop(name))()
+        if self._opened is not None and self._restorer is not None and name in self._saved:
+            self.parts[name] = self._restore_late(self._opened, self._restorer, name)
         return self.parts[name]
+
+    def _restore_late(self, opened: Readable, restorer: Restorer, name: str) -> Any:
+        make = self._plan(restorer, name, self._saved.pop(name))
+        restorer.filling.settle()
+        opened.load(frozenset(restorer.filling.leaves), dict(restorer.filling.targets))
+        value = make()
+        restorer.filling.let_go()
+        return value
 
     def judge(
         self, resumed_parts: Collection[str], *, allow_missing: Collection[str], allow_extra: Collection[str]
@@ -223,7 +307,7 @@ class UserState:
 
     def forget_checkpoint(self) -> None:
         """Nothing more is restored from it."""
-        self._restorer, self._saved = None, {}
+        self._opened, self._restorer, self._saved = None, None, {}
 
 
 _CONTAINERS = (list, dict, set, deque, bytearray)

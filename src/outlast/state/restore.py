@@ -15,6 +15,7 @@ from typing import Any
 from outlast.errors import StateMismatch
 from outlast.ports import ArraySpec, Framework, Unsupported
 from outlast.state.capture import FACTORIES, Stateful, load
+from outlast.state.filling import Filling
 from outlast.state.scalars import FROM_NODE, Node
 from outlast.state.shape import Ground, Standing, class_name
 
@@ -32,7 +33,10 @@ ABSENT = Absent()
 
 
 class Restorer:
-    """Restores named values of one checkpoint. `specs` gives what each leaf is; `read` its verified bytes."""
+    """Restores named values of one checkpoint. `specs` gives what each leaf is; `read` its verified bytes.
+
+    `filling` knows which leaves the planned steps need, and where some of them should be read to before.
+    """
 
     def __init__(
         self,
@@ -49,6 +53,8 @@ class Restorer:
         self._nodes: dict[str, Node] = {}
         self._standing: dict[str, Any] = {}
         self._made: dict[str, Any] = {}
+        self._inside: dict[str, Any] = {}  # arrays of objects that are filled without load_state_dict
+        self.filling = Filling(read)
 
     def plan(self, path: str, node: Node, template: Any = ABSENT) -> Make:
         """Checks a node against what stands in the program; the returned step restores it and gives the value.
@@ -71,6 +77,8 @@ class Restorer:
         kind = node.get("$")
         if kind is not None and "leaf" in node and not 0 <= node["leaf"] < len(self._specs):
             raise IndexError(f"{path} has leaf {node['leaf']}, which the checkpoint lacks")
+        if kind is not None and "leaf" in node:
+            self.filling.need(node["leaf"])
         if kind is None:
             return self._kept(path, node, template, self._dict(path, node.items(), dict, template))
         if kind in FROM_NODE and "leaf" not in node:
@@ -103,13 +111,20 @@ class Restorer:
         shared = self._standing[first]
         in_place = self._ground.standing.get(path)
         if in_place is None:
-            return lambda: self._made[first]
+            return lambda: self._made_before(first)
         if shared is ABSENT:  # the other name is inside an object: fill this one with the same bytes
             return self._array(path, self._nodes[first], template)
         if not self._one_memory(shared, template):
             raise StateMismatch(f"{path} and {first} were one object in the checkpoint, and are two in the program")
         self._met.add(path)
         return lambda: template
+
+    def _made_before(self, first: str) -> Any:
+        if first not in self._made:  # it was filled in place inside an object, which has it for itself
+            leaf = self._nodes[first]["leaf"]
+            spec = self._specs[leaf]
+            self._made[first] = self._framework(first, spec.framework).make(spec, self._read(leaf), None)
+        return self._made[first]
 
     def _one_memory(self, first: Any, second: Any) -> bool:
         if first is second:
@@ -229,7 +244,7 @@ class Restorer:
         spec = self._specs[node["leaf"]]
         framework = self._framework(path, spec.framework)
         if self._expect(path, Standing.array(spec)):
-            return lambda: _filled(framework, template, self._read(node["leaf"]))
+            return self.filling.step(framework, template, node["leaf"])
         inside = self._ground.inside.get(path)
         if inside is not None and inside != spec.dtype:  # load_state_dict would cast without a word
             raise StateMismatch(f"{path} is {inside} in the program, {spec.dtype} in the checkpoint; nothing is cast")
@@ -241,7 +256,7 @@ class Restorer:
 
         def make() -> Any:
             try:
-                return framework.make(spec, self._read(node["leaf"]), standing)
+                return framework.adopt(spec, self._read(node["leaf"]), standing)
             except Unsupported as error:
                 raise StateMismatch(f"{path} cannot be restored: {error}") from error
 
@@ -296,6 +311,9 @@ class Restorer:
             )
         self._met.add(path)
         state = self._plan(f"{path}.state_dict()", node["v"], ABSENT)
+        fills = self._fills(f"{path}.state_dict()", node["v"], template)
+        if fills is not None:
+            return lambda: _all_done(fills, template)
 
         def make() -> Any:
             try:
@@ -305,6 +323,32 @@ class Restorer:
             return template
 
         return make
+
+    def _fills(self, path: str, node: Node, template: Any) -> list[Make] | None:
+        """The steps that fill an object's arrays; None where only load_state_dict can restore it."""
+        framework = self._framework_named("torch")
+        arrays = framework.state_arrays(template) if framework is not None else None
+        if framework is None or arrays is None or not isinstance(node, dict) or node.get("$") != "OrderedDict":
+            return None
+        saved = dict(node["items"]) if all(isinstance(key, str) for key, _ in node["items"]) else {}
+        if saved.keys() != arrays.keys():
+            return None  # load_state_dict says what is missing
+        places = {f"{path}[{key!r}]": array for key, array in arrays.items()}
+        if not all(self._fits(framework, saved[key], array, places) for key, array in arrays.items()):
+            return None
+        leaves = {key: one["leaf"] for key, one in saved.items() if one["$"] == "array"}
+        self._inside.update(places)
+        return [self.filling.step(framework, arrays[key], leaf) for key, leaf in leaves.items()]
+
+    def _fits(self, framework: Framework, node: Node, array: Any, places: Mapping[str, Any]) -> bool:
+        """Whether an object's array can be filled with what was saved, or is the other array that it was."""
+        if not isinstance(node, dict) or node.get("$") not in ("array", "same") or not framework.writable(array):
+            return False
+        if node["$"] == "array":
+            return Standing.array(framework.spec(array)) == Standing.array(self._specs[node["leaf"]])
+        first = node["as"]
+        known = places if first in places else self._inside if first in self._inside else self._standing
+        return self._one_memory(known.get(first, ABSENT), array)
 
     def _enum(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
         kind = self._class(path, node, lambda kind: issubclass(kind, enum.Enum))
@@ -369,9 +413,10 @@ class Restorer:
         return framework
 
 
-def _filled(framework: Framework, target: Any, data: memoryview) -> Any:
-    framework.fill(target, data)
-    return target
+def _all_done(steps: Sequence[Make], value: Any) -> Any:
+    for step in steps:
+        step()
+    return value
 
 
 def _refill_list(template: Any, values: list[Any]) -> list[Any]:

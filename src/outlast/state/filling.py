@@ -1,0 +1,69 @@
+"""Which leaves of a checkpoint go straight into the memory of the program's arrays, and the steps for the others."""
+
+import ctypes
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from outlast.ports import Framework
+
+
+class Filling:
+    """Plans how arrays are filled. `read` gives the bytes of a leaf.
+
+    What was planned needs `leaves`, those in `targets` in that memory, before the steps are done. After `let_go` more
+    may be planned.
+    """
+
+    def __init__(self, read: Callable[[int], memoryview]) -> None:
+        self._read = read
+        self.leaves: set[int] = set()
+        self.targets: dict[int, memoryview] = {}
+        self._done: set[int] = set()
+
+    def need(self, leaf: int) -> None:
+        """A step will read this leaf."""
+        if leaf not in self._done:
+            self.leaves.add(leaf)
+
+    def step(self, framework: Framework, array: Any, leaf: int) -> Callable[[], Any]:
+        """The step that fills an array and returns it; nothing is left to do where the leaf went straight there."""
+        view = None if leaf in self.targets or leaf in self._done else framework.target(array)
+        if view is not None:
+            self.targets[leaf] = view
+
+        def fill() -> Any:
+            if view is not None and self.targets.get(leaf) is view:
+                framework.filled(array)
+            else:
+                framework.fill(array, self._read(leaf))
+            return array
+
+        return fill
+
+    def settle(self) -> None:
+        """Once all is planned: no two leaves may go to one piece of memory, since they are read in any order and
+        verified where they lie. Such arrays are filled in the order of the plan instead."""
+        for leaf in overlapping(self.targets):
+            del self.targets[leaf]
+
+    def let_go(self) -> None:
+        """Once the steps are done: keeps no view of the program's memory, which would hinder its owner."""
+        self.targets.clear()
+        self._done |= self.leaves
+        self.leaves.clear()
+
+
+def overlapping(targets: Mapping[int, memoryview]) -> set[int]:
+    """The leaves whose targets share memory."""
+    found: set[int] = set()
+    end, longest = 0, -1
+    for start, leaf in sorted((_address(view), leaf) for leaf, view in targets.items()):
+        if start < end:
+            found |= {leaf, longest}
+        if start + len(targets[leaf]) > end:
+            end, longest = start + len(targets[leaf]), leaf
+    return found
+
+
+def _address(view: memoryview) -> int:
+    return ctypes.addressof(ctypes.c_ubyte.from_buffer(view))
