@@ -15,7 +15,7 @@ PLATFORMS = {
     "local": "outlast.platforms.local:LocalPlatform",
 }
 STORES = {
-    "file": "outlast.stores.directory:DirectoryStore",
+    "file": "outlast.stores.folder:open_folder",
     "gs": "outlast.stores.gcs:open_gcs",
     "s3": "outlast.stores.s3:open_s3",
     "az": "outlast.stores.azure:open_azure",

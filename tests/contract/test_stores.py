@@ -9,6 +9,7 @@ import pytest
 
 from outlast.errors import CheckpointCorrupt, ObjectExists, ObjectMissing
 from outlast.ports import Store, StoredObject
+from outlast.registry import open_store
 from service import servers
 
 
@@ -27,6 +28,8 @@ FACTORIES: dict[str, Callable[[Path], Store]] = {
     "gs": lambda _folder: servers.fresh_store("gs"),
     "s3": lambda _folder: servers.fresh_store("s3"),
     "az": lambda _folder: servers.fresh_store("az"),
+    "rclone": lambda _folder: open_store(servers.fresh_folder(servers.rclone_mount())),
+    "s3fs": lambda _folder: open_store(servers.fresh_folder(servers.s3fs_mount())),
 }
 
 

@@ -3,6 +3,10 @@
 The servers are shared by all workers of a test run, and none of these lives to the end for sure. So each server has a
 keeper, which watches the process of the whole run and ends the server with it, however that ended. UNMOUNT is the
 folder of a mount, or "".
+
+A mount's server that hangs takes everybody with it who asked it for something: such a process cannot even be killed.
+So the keeper of a mount looks whether somebody waits for an answer without a pause, and ends the server then, which
+ends the wait with an error.
 """
 
 import contextlib
@@ -12,9 +16,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _PATIENCE_SECONDS = 3.0
+_HUNG_SECONDS = 30.0
+_LOOK_SECONDS = 0.25
 
 
 def _die_with_the_keeper() -> None:
@@ -41,16 +49,44 @@ def _end(server: "subprocess.Popen[bytes]", mounted_at: str) -> None:
         server.wait()
 
 
+def _waiting() -> Iterator[tuple[str, str]]:
+    """(thread, how often it has paused) of all threads that wait for the server of some mount."""
+    for task in Path("/proc").glob("[0-9]*/task/[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (task / "wchan").read_text() == "request_wait_answer":
+                [pauses] = (line for line in (task / "status").read_text().splitlines() if line.startswith("voluntary"))
+                yield task.name, pauses
+
+
+class _Watch:
+    """Whether some thread has been waiting for one and the same answer for too long."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, str], float] = {}
+        self._next_look = 0.0
+
+    def sees_a_hang(self) -> bool:
+        now = time.monotonic()
+        if now < self._next_look:
+            return False
+        self._next_look = now + _HUNG_SECONDS / 10
+        self._since = {wait: self._since.get(wait, now) for wait in _waiting()}
+        return any(now - since > _HUNG_SECONDS for since in self._since.values())
+
+
 def keep(watched: int, mounted_at: str, command: list[str]) -> None:
-    """Runs the command until it ends or the watched process is gone."""
+    """Runs the command until it ends, hangs, or the watched process is gone."""
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         preexec_fn=_die_with_the_keeper,  # noqa: PLW1509  the keeper has no threads
     ) as server:
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(_end(server, mounted_at)))
+        watch = _Watch()
         while _is_there(watched) and server.poll() is None:
-            time.sleep(0.25)
+            if mounted_at and watch.sees_a_hang():
+                sys.stderr.write("keeper: the mount hangs; its server is ended\n")
+                server.kill()
+            time.sleep(_LOOK_SECONDS)
         _end(server, mounted_at)
 
 

