@@ -290,8 +290,7 @@ def _start_s3fs(server: str) -> str:
     if s3fs is None:
         pytest.skip("s3fs is not installed: apt-get install s3fs")
     folder = _mount_point("s3fs")
-    fresh = "stat_cache_expire=0,max_stat_cache_size=0"
-    how = f"url={server},use_path_request_style,endpoint=us-east-1,{fresh}"
+    how = f"url={server},use_path_request_style,endpoint=us-east-1"
     keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
     start_kept("s3fs", [s3fs, BUCKET, str(folder), "-f", "-o", how], mounted_at=str(folder), env=keys)
     wait_for(folder.is_mount, "the s3fs mount")

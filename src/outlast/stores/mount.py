@@ -6,6 +6,7 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 
 from outlast.errors import CheckpointCorrupt, ObjectExists, ObjectMissing, SettingsError, StoreUnreachable
 from outlast.ports import Bytes, OpenObject, Pace, StoredObject, StoreTraits, full_speed
@@ -74,7 +75,7 @@ class MountStore:
         self._path(name)
         segment = self._segments.next(name)
         with self._answering("write", name):
-            self._make_whole(self._inside(segment), segment, data)
+            self._write_new(self._inside(segment), [data], sync=False)
 
     def read(self, name: str) -> bytes:
         with self.open(name) as opened:
@@ -156,7 +157,7 @@ class MountStore:
     def _make_whole(self, path: str, name: str, data: bytes) -> None:
         """Makes a small object and reads it back."""
         try:
-            self._write_new(path, [data], full_speed)
+            self._write_new(path, [data])
         except FileExistsError as error:
             raise ObjectExists(f"{name} is already in {self.url}") from error
         except OSError as error:
@@ -171,14 +172,17 @@ class MountStore:
             raise ObjectExists(f"{name} is already in {self.url}: somebody else's came after ours")
         raise OSError(errno.EIO, f"{len(data)} bytes were written, and {len(found)} are there")
 
-    def _write_new(self, path: str, buffers: Iterable[Bytes], pace: Pace) -> int:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    def _write_new(self, path: str, buffers: Iterable[Bytes], pace: Pace = full_speed, *, sync: bool = True) -> int:
+        pieces = _paced(buffers, pace)
+        # A write that is given up at once must not make the name: some mounts upload an empty object after close().
+        first = next(pieces, memoryview(b""))
+        handle = _create_file(path)
         try:
             try:
                 self._stay_on_the_mount(handle)
-                written = _write_all(handle, buffers, pace)
-                _sync(handle)
+                written = sum(_write_whole(handle, piece) for piece in chain([first], pieces))
+                if sync:
+                    _sync(handle)
             finally:
                 os.close(handle)  # where most mounts upload, and say what went wrong
         except BaseException as error:
@@ -236,6 +240,15 @@ def _device_of(path: str) -> int:
     return os.stat(path).st_dev
 
 
+def _create_file(path: str) -> int:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o666)
+    except FileNotFoundError:  # most often the folder is there, and asking first costs some mounts several requests
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return os.open(path, flags, 0o666)
+
+
 def _open_read(path: str) -> int | None:
     """A handle, or None where there is no file; raises CheckpointCorrupt for a link."""
     try:
@@ -252,19 +265,24 @@ def _open_read(path: str) -> int | None:
     return None  # a folder is no object
 
 
-def _write_all(handle: int, buffers: Iterable[Bytes], pace: Pace) -> int:
-    written = 0
+def _paced(buffers: Iterable[Bytes], pace: Pace) -> Iterator[memoryview]:
+    """Pieces of a bounded size, each announced to the pace just before it is handed out."""
     for buffer in buffers:
         view = memoryview(buffer).cast("B")
-        while view:
-            piece = view[:_PIECE_BYTES]
+        for start in range(0, len(view), _PIECE_BYTES):
+            piece = view[start : start + _PIECE_BYTES]
             pace(len(piece))
-            moved = os.write(handle, piece)
-            if moved < len(piece):  # a partial write on such a mount is the sign of a full staging disk
-                moved += os.write(handle, piece[moved:])
-            written += moved
-            view = view[moved:]
-    return written
+            yield piece
+
+
+def _write_whole(handle: int, piece: memoryview) -> int:
+    done = 0
+    while done < len(piece):
+        moved = os.write(handle, piece[done:])
+        if moved <= 0:
+            raise OSError(errno.EIO, "the mount takes no more bytes")
+        done += moved
+    return done
 
 
 def _sync(handle: int) -> None:
