@@ -203,10 +203,18 @@ def listens(port: int) -> bool:
 # --- the servers ------------------------------------------------------------------------------------
 
 
-def _start_gcs(port: int) -> str:
+def gcs_server_behind(address: str) -> int:
+    """The port of a Cloud Storage server of its own, which sends its clients to the address of a proxy."""
+    port = free_port()
+    _start_gcs(port, address)
+    _ask("POST", f"http://127.0.0.1:{port}/storage/v1/b", json.dumps({"name": BUCKET}).encode(), "application/json")
+    return port
+
+
+def _start_gcs(port: int, seen_as: str = "") -> str:
     address = f"http://127.0.0.1:{port}"
     options = ["-scheme", "http", "-host", "127.0.0.1", "-port", str(port), "-backend", "memory"]
-    outside = ["-public-host", f"127.0.0.1:{port}", "-external-url", address]
+    outside = ["-public-host", f"127.0.0.1:{port}", "-external-url", seen_as or address]
     start_kept("gcs", [str(_fake_gcs_binary()), *options, *outside])
     wait_for(lambda: listens(port), "fake-gcs-server")
     return address

@@ -42,6 +42,7 @@ _PASSING = {408, 429}  # and 5xx; cloud.google.com/storage/docs/retry-strategy
 _INCOMPLETE = 308  # of an upload: cloud.google.com/storage/docs/performing-resumable-uploads
 _PARTIAL, _PAST_THE_END = 206, 416
 _PIECE_BYTES = 1 << 20
+_PAGE_OBJECTS = 1000
 
 
 def open_gcs(rest: str) -> BucketStore:
@@ -134,7 +135,7 @@ class GcsBucket:
     def entries(self, prefix: str) -> Iterator[tuple[str, int]]:
         token = ""
         while True:
-            query = {"prefix": prefix, "fields": "items(name,size),nextPageToken", "maxResults": "1000"}
+            query = {"prefix": prefix, "fields": "items(name,size),nextPageToken", "maxResults": str(_PAGE_OBJECTS)}
             query |= {"pageToken": token} if token else {}
             try:
                 page = self._ask("GET", f"{self._objects_url()}?{urlencode(query)}").json()
@@ -214,28 +215,30 @@ class GcsBucket:
 
 
 class _Upload:
-    """A resumable upload: after a failure the service is asked how far it came, and gets the rest."""
+    """A resumable upload: after a failure the part is sent again from where the service is known to have come.
+
+    What it had taken of the part before that it passes over, and an upload that it had completed it answers as
+    complete (cloud.google.com/storage/docs/performing-resumable-uploads, read 2026-11).
+    """
 
     def __init__(self, bucket: GcsBucket, url: str) -> None:
         self._bucket, self._url = bucket, url
-        self._kept = 0  # the bytes that the service has
+        self._kept = 0  # the bytes that the service is known to have
 
     def send(self, part: memoryview, *, last: bool) -> None:
         """Sends the next part; returns once the service has all of it."""
         patience, began = _Patience(), self._kept
         end = began + len(part)
-        total = str(end) if last else "*"
-        asks = False
         while True:
             before = self._kept
-            body = memoryview(b"") if asks else part[self._kept - began :]
-            spoken = f"bytes */{total}" if asks else f"bytes {self._kept}-{end - 1}/{total}"
-            complete, trouble = self._put(body, spoken)
-            if complete or (self._kept == end and not last):
+            span = f"bytes {before}-{end - 1}/{end if last else '*'}"
+            complete, trouble = self._put(part[before - began :], span)
+            if complete and last:
                 return
-            if not began <= self._kept <= end:
-                raise Unanswered(f"the service has lost what it had of an upload ({self._kept} bytes of {began} kept)")
-            asks = trouble is not None
+            if complete or not began <= self._kept <= end:
+                raise Unanswered(f"the service has lost track of an upload (at byte {self._kept}, after {began})")
+            if self._kept == end and not last:
+                return
             if self._kept == before and not patience.wait():
                 raise trouble or Unanswered("the service takes no more of an upload")
 
@@ -246,7 +249,8 @@ class _Upload:
         except Unanswered as error:
             return False, error
         if answer.status_code == _INCOMPLETE:
-            self._kept = _kept_bytes(answer.headers.get("Range"))
+            header = answer.headers.get("Range")  # bytes=0-N; none for nothing
+            self._kept = int(header.rpartition("-")[2]) + 1 if header else 0
             return False, None
         problem = problem_of(answer)
         if isinstance(problem, Absent):
@@ -267,11 +271,6 @@ def _related(metadata: Mapping[str, str], data: Bytes) -> tuple[str, bytes]:
     head = f"--{border}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{json.dumps(metadata)}\r\n"
     kind = f"--{border}\r\nContent-Type: application/octet-stream\r\n\r\n"
     return border, b"".join([head.encode(), kind.encode(), data, f"\r\n--{border}--".encode()])
-
-
-def _kept_bytes(header: str | None) -> int:
-    """Of `bytes=0-N`, or of nothing."""
-    return int(header.rpartition("-")[2]) + 1 if header else 0
 
 
 def _drained(answer: requests.Response, target: memoryview) -> tuple[int, Exception | None]:
