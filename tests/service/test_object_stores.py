@@ -61,9 +61,13 @@ def through(scheme: str, address: str) -> dict[str, str]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Patience of two seconds instead of twenty; stores that are made after this."""
-    for module in ("gcs", "obstores"):
-        monkeypatch.setattr(f"outlast.stores.{module}.RETRY_SECONDS", 2.0)
-        monkeypatch.setattr(f"outlast.stores.{module}.REQUEST_SECONDS", 2.0)
+    for setting in (
+        "objects.RETRY_SECONDS",
+        "obstores.RETRY_SECONDS",
+        "gcs.REQUEST_SECONDS",
+        "obstores.REQUEST_SECONDS",
+    ):
+        monkeypatch.setattr(f"outlast.stores.{setting}", 2.0)
 
 
 def content(size: int) -> bytes:

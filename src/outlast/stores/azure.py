@@ -8,7 +8,7 @@ from obstore.store import AzureStore
 
 from outlast.errors import SettingsError
 from outlast.stores.objects import BucketStore, Refused, bucket_and_prefix
-from outlast.stores.obstores import ObstoreBucket, client_settings, configured, retry_settings
+from outlast.stores.obstores import open_bucket, retry_settings
 
 # What Microsoft's own tools call it, and what the client does.
 _VARIABLES = {
@@ -35,20 +35,16 @@ def open_azure(rest: str) -> BucketStore:
     url = f"az://{rest}"
     settings = _settings(os.environ)
     try:
-        client = configured(
-            lambda: AzureStore(
-                container,
-                client_options=client_settings(allow_http=settings.get("endpoint", "").startswith("http://")),
-                retry_config=retry_settings(),
-                **settings,
-            ),
+        opened = open_bucket(
+            lambda options: AzureStore(container, client_options=options, retry_config=retry_settings(), **settings),
             url,
+            allow_http="use_emulator" in settings or settings.get("endpoint", "").startswith("http://"),
         )
     except Refused as error:
         raise SettingsError(
             f"{error}; set AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"
         ) from error
-    return BucketStore(url, prefix, ObstoreBucket(client))
+    return BucketStore(url, prefix, opened)
 
 
 def _settings(env: Mapping[str, str]) -> dict[str, Any]:

@@ -2,14 +2,11 @@
 
 import json
 import os
-import random
 import re
 import secrets
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -25,10 +22,10 @@ from outlast.ports import Bytes
 from outlast.stores.objects import (
     CONNECT_SECONDS,
     REQUEST_SECONDS,
-    RETRY_SECONDS,
     Absent,
     BucketStore,
     Parts,
+    Patience,
     Refused,
     Taken,
     Unanswered,
@@ -42,6 +39,7 @@ _PASSING = {408, 429}  # and 5xx; cloud.google.com/storage/docs/retry-strategy
 _INCOMPLETE = 308  # of an upload: cloud.google.com/storage/docs/performing-resumable-uploads
 _PARTIAL, _PAST_THE_END = 206, 416
 _PIECE_BYTES = 1 << 20
+_BLOCK_BYTES = 256 << 10
 _PAGE_OBJECTS = 1000
 
 
@@ -66,23 +64,6 @@ def _emulator(env: Mapping[str, str]) -> str | None:
     return host
 
 
-@dataclass(slots=True)
-class _Patience:
-    """How long one request is repeated: growing pauses, and an end."""
-
-    until: float = field(default_factory=lambda: time.monotonic() + RETRY_SECONDS)
-    pause_seconds: float = 0.2
-
-    def wait(self) -> bool:
-        """False when it is at its end."""
-        pause = self.pause_seconds * random.uniform(0.5, 1.0)  # noqa: S311  spreads retries, hides nothing
-        if time.monotonic() + pause > self.until:
-            return False
-        time.sleep(pause)
-        self.pause_seconds = min(self.pause_seconds * 2, 4.0)
-        return True
-
-
 class GcsBucket:
     """A Cloud Storage bucket, as an objects.Bucket."""
 
@@ -97,7 +78,7 @@ class GcsBucket:
         border, body = _related({"name": key}, data)
         kind = {"Content-Type": f"multipart/related; boundary={border}"}
         try:
-            self._ask("POST", self._upload_url(query), data=body, headers=kind)
+            self._ask("POST", self._upload_url(query), data=_Blocks(memoryview(body)), headers=kind)
         except Absent as error:
             raise self._no_bucket() from error
 
@@ -115,7 +96,7 @@ class GcsBucket:
 
     def read_into(self, key: str, offset: int, target: memoryview) -> int:
         """Goes on where a broken connection left it."""
-        patience, done = _Patience(), 0
+        patience, done = Patience(), 0
         while done < len(target):
             first, last = offset + done, offset + len(target) - 1
             wanted = {"Range": f"bytes={first}-{last}", "Accept-Encoding": "identity"}
@@ -172,7 +153,7 @@ class GcsBucket:
 
     def _ask(self, method: str, url: str, **request: Any) -> requests.Response:
         """A request, repeated with growing pauses while the service does not answer it."""
-        patience = _Patience()
+        patience = Patience()
         while True:
             try:
                 answer = self.once(method, url, **request)
@@ -214,6 +195,23 @@ class GcsBucket:
         return f"{self._objects_url()}/{quote(key, safe='')}"
 
 
+class _Blocks:
+    """A body that is sent in small blocks, as often as it is asked for.
+
+    Python gives one timeout to all of a `sendall`, so a part in one block would have to pass within CONNECT_SECONDS.
+    """
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __iter__(self) -> Iterator[memoryview]:
+        for start in range(0, len(self._data), _BLOCK_BYTES):
+            yield self._data[start : start + _BLOCK_BYTES]
+
+
 class _Upload:
     """A resumable upload: after a failure the part is sent again from where the service is known to have come.
 
@@ -227,7 +225,7 @@ class _Upload:
 
     def send(self, part: memoryview, *, last: bool) -> None:
         """Sends the next part; returns once the service has all of it."""
-        patience, began = _Patience(), self._kept
+        patience, began = Patience(), self._kept
         end = began + len(part)
         while True:
             before = self._kept
@@ -245,7 +243,7 @@ class _Upload:
     def _put(self, body: memoryview, content_range: str) -> tuple[bool, Unanswered | None]:
         """(whether the object is complete, what went wrong if a repetition may help)."""
         try:
-            answer = self._bucket.once("PUT", self._url, data=body, headers={"Content-Range": content_range})
+            answer = self._bucket.once("PUT", self._url, data=_Blocks(body), headers={"Content-Range": content_range})
         except Unanswered as error:
             return False, error
         if answer.status_code == _INCOMPLETE:

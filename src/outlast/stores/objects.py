@@ -1,7 +1,10 @@
 """Checkpoints in a bucket: what every object store has in common, above a small door to each one's client."""
 
+import random
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Protocol
 
@@ -39,6 +42,23 @@ class Refused(Exception):
 
 class Unanswered(Exception):
     """The service did not answer, or not in time, or with an error of its own, however often it was asked."""
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long one request is repeated: growing pauses, and an end."""
+
+    until: float = field(default_factory=lambda: time.monotonic() + RETRY_SECONDS)
+    pause_seconds: float = 0.2
+
+    def wait(self) -> bool:
+        """False when it is at its end."""
+        pause = self.pause_seconds * random.uniform(0.5, 1.0)  # noqa: S311  spreads retries, hides nothing
+        if time.monotonic() + pause > self.until:
+            return False
+        time.sleep(pause)
+        self.pause_seconds = min(self.pause_seconds * 2, 4.0)
+        return True
 
 
 Parts = Iterator[tuple[memoryview, bool]]

@@ -1,7 +1,6 @@
 """The door to buckets through obstore: what S3 and Azure have in common."""
 
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -24,6 +23,7 @@ from outlast.stores.objects import (
     RETRY_SECONDS,
     Absent,
     Parts,
+    Patience,
     Refused,
     Taken,
     Unanswered,
@@ -32,9 +32,10 @@ from outlast.stores.objects import (
 if TYPE_CHECKING:  # names that exist for type checkers only
     from obstore.store import AzureStore, ClientConfig, RetryConfig, S3Store
 
+# Eight parts at a time, as the engine asks for, pass within this over some 10 Mbit/s.
+LARGE_REQUEST_SECONDS = 120.0
+_LARGE_BYTES = 1 << 20
 _PARTS_AT_A_TIME = 2  # per object; the engine writes several objects at a time
-_BROKEN_READS = 3
-_BROKEN_READ_PAUSE_SECONDS = 0.5
 _STATUS = re.compile(r"status code: (\d{3})")
 _PAST_THE_END = 416
 _PASSING = {408, 409, 416, 425, 429}  # client errors in name only: the same request may succeed later
@@ -44,10 +45,13 @@ _NO_CREDENTIALS = ("169.254.169.254", "169.254.170.2", "no credentials", "creden
 T = TypeVar("T")
 
 
-def client_settings(*, allow_http: bool) -> "ClientConfig":
-    """Bounded timeouts; plain HTTP only for an endpoint that the user named with it."""
+def client_settings(*, allow_http: bool, large: bool = False) -> "ClientConfig":
+    """Bounded timeouts; plain HTTP only for an endpoint that the user named with it.
+
+    `large`: for requests that move much. The client's limit is for all of a request, its body included.
+    """
     return {
-        "timeout": timedelta(seconds=REQUEST_SECONDS),
+        "timeout": timedelta(seconds=LARGE_REQUEST_SECONDS if large else REQUEST_SECONDS),
         "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
         "allow_http": allow_http,
     }
@@ -63,20 +67,26 @@ def retry_settings() -> "RetryConfig":
 
 
 class ObstoreBucket:
-    """An S3 bucket or Azure container, as an objects.Bucket."""
+    """An S3 bucket or Azure container, as an objects.Bucket. `large`: the client for requests that move much."""
 
-    def __init__(self, client: "S3Store | AzureStore") -> None:
-        self._client = client
+    def __init__(self, client: "S3Store | AzureStore", large: "S3Store | AzureStore") -> None:
+        self._client, self._large = client, large
+
+    def _for(self, size: int) -> "S3Store | AzureStore":
+        return self._large if size > _LARGE_BYTES else self._client
 
     def put_new(self, key: str, data: Bytes) -> None:
+        _patiently(lambda: self._put(key, data))
+
+    def _put(self, key: str, data: Bytes) -> None:
         with _translating():
-            obstore.put(self._client, key, data, mode="create", use_multipart=False)
+            obstore.put(self._for(memoryview(data).nbytes), key, data, mode="create", use_multipart=False)
 
     def put_parts(self, key: str, parts: Parts) -> None:
         # Each part is retried by itself. When the iterator raises, obstore aborts the upload and lets it through.
         with _translating():
             obstore.put(
-                self._client,
+                self._large,
                 key,
                 (part for part, _ in parts),
                 chunk_size=PART_BYTES,
@@ -91,7 +101,7 @@ class ObstoreBucket:
         if not len(target):
             return 0
         try:
-            found = _again_if_broken(lambda: self._range(key, offset, len(target)))
+            found = _patiently(lambda: self._range(key, offset, len(target)))
         except _PastTheEnd:
             return 0
         target[: len(found)] = found
@@ -99,7 +109,7 @@ class ObstoreBucket:
 
     def _range(self, key: str, offset: int, length: int) -> memoryview:
         with _translating():
-            return memoryview(obstore.get_range(self._client, key, start=offset, length=length))
+            return memoryview(obstore.get_range(self._for(length), key, start=offset, length=length))
 
     def entries(self, prefix: str) -> Iterator[tuple[str, int]]:
         with _translating():
@@ -117,17 +127,15 @@ class _PastTheEnd(Exception):
     """A range that begins where the object has ended."""
 
 
-def _again_if_broken(read: Callable[[], T]) -> T:
-    """A connection that breaks in the middle of an answer is not retried by the client."""
-    for _ in range(_BROKEN_READS - 1):
-        began = time.monotonic()
+def _patiently(ask: Callable[[], T]) -> T:
+    """What the client does not repeat: a create whose connection broke, an answer that broke off in the middle."""
+    patience = Patience()
+    while True:
         try:
-            return read()
+            return ask()
         except Unanswered:
-            if time.monotonic() - began > _BROKEN_READ_PAUSE_SECONDS * 2:  # the client has been patient already
+            if not patience.wait():
                 raise
-            time.sleep(_BROKEN_READ_PAUSE_SECONDS)
-    return read()
 
 
 @contextmanager
@@ -176,9 +184,10 @@ def _told(text: str) -> str:
     return re.sub(r"\?\S+", "", ", ".join(part for part in said if part))
 
 
-def configured(make: Callable[[], object], url: str) -> "S3Store | AzureStore":
-    """A client, made; raises Refused where its settings make no sense."""
+def open_bucket(make: Callable[["ClientConfig"], object], url: str, *, allow_http: bool) -> ObstoreBucket:
+    """A bucket, by what makes a client of it; raises Refused where the settings make no sense."""
     try:
-        return cast("S3Store | AzureStore", make())
+        clients = [make(client_settings(allow_http=allow_http, large=large)) for large in (False, True)]
+        return ObstoreBucket(*cast("list[S3Store | AzureStore]", clients))
     except (BaseError, ValueError) as error:
         raise Refused(f"{url}: {str(error).partition(chr(10))[0]}") from error

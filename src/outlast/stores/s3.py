@@ -9,7 +9,7 @@ from obstore.store import S3Store
 
 from outlast.errors import SettingsError
 from outlast.stores.objects import BucketStore, Refused, bucket_and_prefix
-from outlast.stores.obstores import ObstoreBucket, client_settings, configured, retry_settings
+from outlast.stores.obstores import open_bucket, retry_settings
 
 
 def open_s3(rest: str) -> BucketStore:
@@ -26,18 +26,14 @@ def open_s3(rest: str) -> BucketStore:
     if endpoint:
         settings |= {"endpoint": endpoint, "virtual_hosted_style_request": False}
     try:
-        client = configured(
-            lambda: S3Store(
-                bucket,
-                client_options=client_settings(allow_http=endpoint.startswith("http://")),
-                retry_config=retry_settings(),
-                **settings,
-            ),
+        opened = open_bucket(
+            lambda options: S3Store(bucket, client_options=options, retry_config=retry_settings(), **settings),
             url,
+            allow_http=endpoint.startswith("http://"),
         )
     except Refused as error:
         raise SettingsError(f"{error}; check AWS_ENDPOINT_URL, AWS_REGION and the credentials") from error
-    return BucketStore(url, prefix, ObstoreBucket(client))
+    return BucketStore(url, prefix, opened)
 
 
 def _profile(env: Mapping[str, str]) -> dict[str, str]:
