@@ -1,8 +1,8 @@
-"""Keeps one server of the tests alive for as long as a process lives: `keeper.py PID UNMOUNT COMMAND…`.
+"""Keeps one server of the tests alive for as long as a process lives: `keeper.py PID FOLDER UNMOUNT COMMAND…`.
 
 The servers are shared by all workers of a test run, and none of these lives to the end for sure. So each server has a
-keeper, which watches the process of the whole run and ends the server with it, however that ended. UNMOUNT is the
-folder of a mount, or "".
+keeper, which watches the process of the whole run and ends the server with it, however that ended. FOLDER is the
+run's own, emptied at its end; UNMOUNT is the folder of a mount, or "".
 
 A mount's server that hangs takes everybody with it who asked it for something: such a process cannot even be killed.
 So the keeper of a mount looks whether somebody waits for an answer without a pause, and ends the server then, which
@@ -90,5 +90,17 @@ def keep(watched: int, mounted_at: str, command: list[str]) -> None:
         _end(server, mounted_at)
 
 
+def tidy(folder: str) -> None:
+    """Removes what a run left in its folder; nothing below a mount is touched."""
+    with contextlib.suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            with contextlib.suppress(OSError):
+                (os.rmdir if entry.is_dir(follow_symlinks=False) else os.unlink)(entry.path)
+        Path(folder).rmdir()
+
+
 if __name__ == "__main__":
-    keep(int(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    watched = int(sys.argv[1])
+    keep(watched, sys.argv[3], sys.argv[4:])
+    if not _is_there(watched):
+        tidy(sys.argv[2])

@@ -171,7 +171,7 @@ def start_kept(name: str, command: list[str], *, mounted_at: str = "", env: dict
     """Starts a server under a keeper, which ends it with the test run. Returns the keeper's pid."""
     with (shared_folder() / f"{name}.log").open("ab") as log:
         keeper = subprocess.Popen(
-            [sys.executable, "-S", str(KEEPER), str(_run_pid()), mounted_at, *command],
+            [sys.executable, "-S", str(KEEPER), str(_run_pid()), str(shared_folder()), mounted_at, *command],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

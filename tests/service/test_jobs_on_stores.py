@@ -2,6 +2,7 @@
 
 import random
 import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,11 +10,13 @@ import pytest
 
 from outlast.checkpoint.lineage import read_lineage
 from outlast.checkpoint.survey import tasks_in
-from rehearsal.lives import Victim, ended
+from outlast.ports import Store
+from rehearsal.lives import Life, Victim, ended
 from service import servers
 
-STEPS = 40
+STEPS = 200
 KILLS = 3
+LONGEST_WAIT_SECONDS = 60.0
 
 
 def _place(kind: str) -> tuple[str, dict[str, str]]:
@@ -32,6 +35,24 @@ def _right_result() -> str:
     return str(acc)
 
 
+def _saved(store: Store) -> int:
+    """The step of the newest checkpoint that counts; 0 for none."""
+    steps = [name.step for place in tasks_in(store) for name in read_lineage(store, place).counted]
+    return max(steps, default=0)
+
+
+def _live_until_a_save(victim: Victim, store: Store, more_seconds: float) -> Life:
+    """One life, killed at a random moment after its first save."""
+    before, until = _saved(store), time.monotonic() + LONGEST_WAIT_SECONDS
+    process = victim.start()
+    while process.poll() is None and _saved(store) <= before:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    time.sleep(more_seconds)
+    process.send_signal(signal.SIGKILL)
+    return ended(process)
+
+
 @pytest.mark.parametrize("kind", ["gs", "s3", "az", "rclone", "s3fs"])
 def test_a_job_that_is_killed_again_and_again_ends_with_the_same_result(kind: str, tmp_path: Path) -> None:
     url, variables = _place(kind)
@@ -42,18 +63,17 @@ def test_a_job_that_is_killed_again_and_again_ends_with_the_same_result(kind: st
         "VICTIM_BLOB": "300000",
         **variables,
     }
-    victim = Victim("counter.py", tmp_path / kind, every=4, keep=2, variables=settings)
-    moments = random.Random(11)
-    starts = []
-    for _ in range(KILLS):
-        life = victim.live(signal.SIGKILL, moments.uniform(0.1, 0.4), from_its_first_step=True)
-        assert life.exit_code in (-signal.SIGKILL, 0), life
-        starts.append(life.start)
-    last = ended(replace(victim, variables=settings | {"VICTIM_SLEEP": "0"}).start())
-    assert last.exit_code == 0, last
-    assert victim.result == _right_result()
-    assert starts == sorted(starts, key=lambda start: start or 0)
-    assert last.start, f"nothing was ever resumed: {starts}"
+    victim = Victim("counter.py", tmp_path / kind, every=10, keep=2, variables=settings)
     store = servers.store_at(url, **variables)
+    moments, saved = random.Random(11), []
+    for _ in range(KILLS):
+        life = _live_until_a_save(victim, store, moments.uniform(0.0, 0.3))
+        assert life.exit_code == -signal.SIGKILL, life
+        assert life.start == (saved[-1] if saved else 0), f"{saved}: {life}"
+        saved.append(_saved(store))
+    last = ended(replace(victim, variables=settings | {"VICTIM_SLEEP": "0"}).start())
+    assert (last.exit_code, last.start) == (0, saved[-1]), last
+    assert victim.result == _right_result()
+    assert saved == sorted(set(saved))
     [place] = tasks_in(store)
     assert 1 <= len(read_lineage(store, place).counted) <= 3

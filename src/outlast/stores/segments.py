@@ -8,7 +8,7 @@ by time, and strictly so for each appender. Adapters show the folder as one obje
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from outlast.errors import CheckpointCorrupt
@@ -81,10 +81,16 @@ class JoinedSegments:
             if start < offset + len(target) and start + entry.bytes > offset:
                 wanted.append((start, entry))
             start += entry.bytes
-        with ThreadPoolExecutor(max(1, min(_READERS, len(wanted)))) as pool:
-            for start, whole in pool.map(self._whole, wanted):
-                first, last = max(start, offset), min(start + len(whole), offset + len(target))
-                target[first - offset : last - offset] = whole[first - start : last - start]
+        for start, whole in self._wholes(wanted):
+            first, last = max(start, offset), min(start + len(whole), offset + len(target))
+            target[first - offset : last - offset] = whole[first - start : last - start]
+
+    def _wholes(self, wanted: list[tuple[int, StoredObject]]) -> Iterator[tuple[int, memoryview]]:
+        if len(wanted) < 2:
+            yield from map(self._whole, wanted)
+            return
+        with ThreadPoolExecutor(min(_READERS, len(wanted))) as pool:
+            yield from pool.map(self._whole, wanted)
 
     def _whole(self, segment: tuple[int, StoredObject]) -> tuple[int, memoryview]:
         start, entry = segment
