@@ -250,7 +250,7 @@ def test_the_ignore_test_sees_a_missing_code_or_reason() -> None:
 
 _KNOWN_HOSTS = {
     "127.0.0.1", "localhost", "metadata.google.internal", "github.com", "www.apache.org",
-    "keepachangelog.com", "semver.org",
+    "keepachangelog.com", "semver.org", "storage.googleapis.com", "www.googleapis.com",
 }  # fmt: skip
 _URL = re.compile(r"https?://([A-Za-z0-9.-]+)")
 # Where people and build machines keep their things. Examples use /mnt, /checkpoints, /tmp.

@@ -27,7 +27,8 @@ PUBLIC = [
 HEAVY = {
     "numpy", "torch", "jax", "jaxlib", "sklearn", "scipy", "click", "rich", "pathspec", "watchdog", "requests", "httpx",
     "urllib.request", "http.server", "http.client", "socketserver", "google", "boto3", "botocore", "azure", "obstore",
-    "kubernetes", "psycopg", "sqlite3", "flask", "fastapi", "starlette", "uvicorn", "asyncio", "multiprocessing",
+    "urllib3", "kubernetes", "psycopg", "sqlite3", "flask", "fastapi", "starlette", "uvicorn", "asyncio",
+    "multiprocessing",
 }  # fmt: skip
 
 _OBSERVE = """
@@ -56,6 +57,14 @@ def test_importing_outlast_loads_nothing_heavy_and_touches_nothing(tmp_path: Pat
     seen = _observe_import(tmp_path, ["outlast"])
     assert seen["same"]
     assert not HEAVY & set(seen["modules"])  # type: ignore[call-overload]  # JSON has no types
+
+
+def test_a_job_in_a_folder_loads_no_cloud_client(tmp_path: Path) -> None:
+    work = "import outlast; job = outlast.Job('checkpoints', state={'n': 0}); list(job.steps(2))"
+    clients = {"obstore", "google", "requests", "urllib3", "boto3", "azure"}
+    code = f"{work}\nimport sys; print(sorted({clients!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_importing_any_module_touches_nothing(tmp_path: Path) -> None:

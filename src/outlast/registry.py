@@ -15,7 +15,10 @@ PLATFORMS = {
     "local": "outlast.platforms.local:LocalPlatform",
 }
 STORES = {
-    "file": "outlast.stores.directory:DirectoryStore",
+    "file": "outlast.stores.folder:open_folder",
+    "gs": "outlast.stores.gcs:open_gcs",
+    "s3": "outlast.stores.s3:open_s3",
+    "az": "outlast.stores.azure:open_azure",
 }
 # By the module whose presence in the program means that the framework is in use. The order matters: the
 # first that owns a value takes it.
@@ -56,7 +59,8 @@ def open_store(url: str) -> Store:
         scheme, rest = "file", url
     if scheme not in STORES:
         raise SettingsError(
-            f"url={url!r}: no store for {scheme}:// yet (Job's url, OUTLAST_URL, --url); a folder works"
+            f"url={url!r}: no store for {scheme}:// (Job's url, OUTLAST_URL, --url); a folder works, and "
+            f"{', '.join(f'{known}://' for known in STORES)}"
         )
     return cast(Store, _load(STORES[scheme])(rest))
 

@@ -9,6 +9,8 @@ import pytest
 
 from outlast.errors import CheckpointCorrupt, ObjectExists, ObjectMissing
 from outlast.ports import Store, StoredObject
+from outlast.registry import open_store
+from service import servers
 
 
 def _memory(_folder: Path) -> Store:
@@ -19,8 +21,16 @@ def _directory(folder: Path) -> Store:
     return _adapter("outlast.stores.directory:DirectoryStore")(str(folder / "store"))
 
 
-# One entry per store.
-FACTORIES: dict[str, Callable[[Path], Store]] = {"memory": _memory, "directory": _directory}
+# One entry per store. Those of buckets talk to real servers, which are started when a test first needs them.
+FACTORIES: dict[str, Callable[[Path], Store]] = {
+    "memory": _memory,
+    "directory": _directory,
+    "gs": lambda _folder: servers.fresh_store("gs"),
+    "s3": lambda _folder: servers.fresh_store("s3"),
+    "az": lambda _folder: servers.fresh_store("az"),
+    "rclone": lambda _folder: open_store(servers.fresh_folder(servers.rclone_mount())),
+    "s3fs": lambda _folder: open_store(servers.fresh_folder(servers.s3fs_mount())),
+}
 
 
 def _adapter(entry: str) -> Callable[[str], Store]:
