@@ -4,7 +4,8 @@ A value that is restored in place (an array, a generator, an object with load_st
 of the same kind, whenever the state is saved; otherwise the save could never be put back, and is refused.
 """
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,15 +48,24 @@ class Ground:
     inside: dict[str, str] = field(default_factory=dict)
     assigned: dict[str, Standing] = field(default_factory=dict)
     sharing: Sharing = field(default_factory=Sharing)
+    _in_order: list[str] = field(default_factory=list)
 
     def take(self, other: "Ground") -> None:
         """Becomes what another walk found."""
         for name in self.__slots__:
             setattr(self, name, getattr(other, name))
 
-    def below(self, root: str) -> Iterable[str]:
+    def below(self, root: str) -> Iterator[str]:
         """The key paths at or below `root`."""
-        return [path for path in self.standing if path == root or path.startswith((f"{root}[", f"{root}."))]
+        if len(self._in_order) != len(self.standing):
+            self._in_order = sorted(self.standing)
+        first = bisect_left(self._in_order, root)
+        for number in range(first, len(self._in_order)):
+            path = self._in_order[number]
+            if not path.startswith(root):
+                return
+            if path == root or path.startswith((f"{root}[", f"{root}.")):
+                yield path
 
 
 def class_name(kind: type) -> str:
