@@ -192,16 +192,13 @@ class Saves:
     def _prepare(self, progress: Progress, held: RandomState | None) -> None:
         """After the first step, when an optimizer has its state: memory for the image, so that no save waits for it."""
         self._prepared = True
-        layout = self._laid_out(self._state.snapshot(progress, held))
+        snapshot = self._state.snapshot(progress, held)
+        layout = self._laid_out(snapshot)
         if self._fits(layout):
-            self._saver.begin(lambda: self._reserve(layout))
-
-    def _reserve(self, layout: ImageLayout) -> None:
-        """In the saver's thread."""
-        try:
-            self._buffer.reserve(layout.tree_at)
-        except (OSError, MemoryError) as error:
-            self._save_at_once_from_now_on(layout, str(error))
+            try:
+                self._buffer.prepare(layout, snapshot)
+            except (OSError, MemoryError) as error:
+                self._save_at_once_from_now_on(layout, str(error))
 
     def _laid_out(self, snapshot: Snapshot) -> ImageLayout:
         if self._layout is None or self._layout.table is not snapshot.table:
@@ -229,8 +226,7 @@ class Saves:
         snapshot = self._snapshot(progress, held)
         layout = self._laid_out(snapshot)
         self._prepared = True
-        self._saver.wait()  # the first save may come while its memory is being prepared
-        if not self._background or not self._fits(layout):
+        if not self._fits(layout):
             self.save(progress, held)
             return
         self._record(SaveStarted(progress.completed))

@@ -38,6 +38,12 @@ class ImageBuffer:
             _touch(memory, start, min(_TOUCHED_AT_ONCE, size - start))
         self._memory = memoryview(memory)
 
+    def prepare(self, layout: ImageLayout, snapshot: Snapshot) -> None:
+        """Makes room for such an image, so that the first copy takes no longer than the later ones."""
+        self.reserve(layout.tree_at)
+        assert self._memory is not None
+        snapshot.prepare(self._memory, layout.offsets)
+
     def take(self, layout: ImageLayout, snapshot: Snapshot) -> memoryview:
         """Copies a snapshot to its places; returns the image's memory up to the tree."""
         self.reserve(layout.tree_at)
