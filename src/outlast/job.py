@@ -39,7 +39,8 @@ class Job:
     optimizers, writable arrays and tensors, lists, dicts, sets, generators) in place, every other value by
     assignment, to be read from `job.state[...]`.
 
-    - `url`: a folder; None is $OUTLAST_URL, else ./outlast-checkpoints.
+    - `url`: a folder, a folder of a mounted bucket, gs://, s3:// or az://; None is $OUTLAST_URL, else
+      ./outlast-checkpoints.
     - `state`: dict of the parts that make up the job's state. A value that cannot be restored faithfully is refused
       at once, naming its key path.
     - `name`: default the platform's job name, else the script's file name without suffix.
@@ -48,9 +49,10 @@ class Job:
       a duration ("5min", seconds), Steps(n), Epochs(n); "0s" is every step.
     - `saving`: "auto" writes saves beside the training where that pays (all but small states on a local disk) and there
       is memory for a copy of the state; "background" wants that always; "blocking" writes while the training waits,
-      in 64 MiB of memory.
-    - `risk_limit`: a duration: when saves fail and more work than this is at risk, SaveFailed ends the job (75), so
-      that it is started elsewhere. None: it goes on trying.
+      with some 32 MiB of memory on a disk, 100 on a bucket; "lazy" also copies beside the next step what only a step
+      of a torch optimizer changes, and checks that nothing else did.
+    - `risk_limit`: a duration: when saves fail, or do not end, and more work than this is at risk, SaveFailed ends the
+      job (75), so that it is started elsewhere. None: it goes on trying.
     - `keep`: how many verified checkpoints are kept (≥ 1), or a Keep policy.
     - `resume`: "latest"; "none" for a new run; a step to go back to (later checkpoints are set aside, not deleted).
     - `random_state`: whether the state of `random`, NumPy and torch travels along.

@@ -13,7 +13,7 @@ from outlast.errors import SettingsError
 from outlast.schedule import Every
 from outlast.settings import Surroundings
 
-Saving = Literal["auto", "background", "blocking"]
+Saving = Literal["auto", "background", "blocking", "lazy"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,13 +66,17 @@ class Saver:
         """Whether work is under way."""
         return not self._idle.is_set()
 
-    def begin(self, work: Callable[[], None]) -> None:
-        """Starts a piece of work, which must not raise. Wait until the one before has ended."""
-        assert not self.busy
+    def start(self) -> None:
+        """Starts the thread; raises RuntimeError where there can be no more threads."""
         if self._thread is None:
-            # It knows the events and not this object, which leads to the program's state.
-            self._thread = threading.Thread(target=_serve, args=(self,), name="outlast-saver", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=_serve, args=(self,), name="outlast-saver", daemon=True)
+            thread.start()
+            self._thread = thread
+
+    def begin(self, work: Callable[[], None]) -> None:
+        """Gives it a piece of work, which must not raise. Start it first, and wait until the one before has ended."""
+        assert self._thread is not None
+        assert not self.busy
         self._work = work
         self._idle.clear()
         self._todo.set()

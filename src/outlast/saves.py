@@ -18,6 +18,7 @@ from outlast.clock import format_duration
 from outlast.errors import CheckpointCorrupt, SaveFailed, StateUnsupported, StoreUnreachable
 from outlast.events import Event, SavePostponed, SaveStarted
 from outlast.events import SaveFailed as SaveFailedEvent
+from outlast.lazy import LazyShare
 from outlast.notices import NoticeBoard
 from outlast.options import Options
 from outlast.saver import GivenUp, Saver, Speed
@@ -94,6 +95,7 @@ class Saves:
         self._layout: ImageLayout | None = None
         self._buffer, self._saver = ImageBuffer(), Saver()
         self._background = self._background_pays = self._prepared = self._overdue = False
+        self._lazy: LazyShare | None = None
         self._in_flight: _InFlight | None = None
         self.running = False  # whether the loop's thread is in a save
         self._safe = _Safe(None, Progress().mark, self._clock.monotonic_seconds())
@@ -119,7 +121,14 @@ class Saves:
         small = self._state.bytes < _LEAST_BACKGROUND_BYTES
         saving = self._options.saving
         self._background_pays = not (local and small)
-        self._background = saving == "background" or (saving == "auto" and self._background_pays)
+        self._background = saving in ("background", "lazy") or (saving == "auto" and self._background_pays)
+        try:
+            self._saver.start()
+        except RuntimeError as error:
+            self._console.warning(f"no thread can be started ({error}): saves are written at once")
+            self._background = self._background_pays = False
+        if saving == "lazy" and self._background:
+            self._lazy = LazyShare(self._state)
         self._safe = replace(self._safe, since=self._clock.monotonic_seconds())
         self._schedule.saved(**self._moment(progress))
         atexit.register(_at_exit, WeakMethod(self.settle_at_exit), os.getpid())
@@ -152,8 +161,8 @@ class Saves:
 
     def at_border(self, progress: Progress, held: RandomState | None) -> None:
         """Saves when a save is due or was asked for. Raises Superseded, StateUnsupported, SaveFailed (work at risk)."""
-        if self._in_flight is not None and not self._saver.busy:
-            self._collect()
+        if self._in_flight is not None:
+            self._check_in_flight()
         if not self._is_due(progress):
             if self._background and not self._prepared and progress.mark != self.saved_mark:
                 self._prepare(progress, held)
@@ -171,6 +180,12 @@ class Saves:
             self._save_beside(progress, held)
         else:
             self.save(progress, held)
+
+    def _check_in_flight(self) -> None:
+        if not self._saver.busy:
+            self._collect()
+        else:
+            self._check_risk()
 
     def _is_due(self, progress: Progress) -> bool:
         return self._requested is not None or self._overdue or self._schedule.is_due(**self._moment(progress))
@@ -229,8 +244,13 @@ class Saves:
         if not self._fits(layout):
             self.save(progress, held)
             return
+        try:
+            memory = self._buffer.take(layout, snapshot, self._lazy.copy if self._lazy is not None else None)
+        except (OSError, MemoryError) as error:
+            self._save_at_once_from_now_on(layout, str(error) or "there is no memory")
+            self.save(progress, held)
+            return
         self._record(SaveStarted(progress.completed))
-        memory = self._buffer.take(layout, snapshot)
         now = self._clock.monotonic_seconds()
         speed = self._speed(layout)
         wishes = self._take_wishes()
@@ -243,6 +263,8 @@ class Saves:
     def _write(self, flight: _InFlight, layout: ImageLayout, memory: memoryview, tree: Mapping[str, Any]) -> None:
         """In the saver's thread."""
         try:
+            if self._lazy is not None and not self._lazy.is_of_the_border():
+                self._copy_at_once_from_now_on()
             image = CopiedImage(layout, memory, tree)
             record = self.attempt.commit(image, flight.step, flight.wishes, Effort(flight.speed.pace, threads=1))
         except Superseded as error:
@@ -252,6 +274,16 @@ class Saves:
         else:
             before, self._safe = self._safe, _Safe(record.name, flight.mark, flight.taken_at)
             self._confirm(flight, record, before)
+
+    def _copy_at_once_from_now_on(self) -> None:
+        """In the saver's thread: raises CheckpointCorrupt for the copy that is worthless."""
+        lazy, self._lazy = self._lazy, None
+        if lazy is not None:
+            lazy.close()
+        raise CheckpointCorrupt(
+            "the state changed while it was copied lazily, by something else than an optimizer's step; it is copied at "
+            "once from now on"
+        )
 
     def _confirm(self, flight: _InFlight, record: CommitRecord, before: _Safe) -> None:
         """In the saver's thread: reads back what was written, unless a notice makes that unimportant."""
@@ -406,11 +438,15 @@ class Saves:
         self._failures = min(self._failures + 1, _MOST_DOUBLINGS)
         now = self._clock.monotonic_seconds()
         self._retry_at = now + min(_FIRST_PAUSE_SECONDS * (2**self._failures - 2), 60.0)
-        limit = self._options.risk_limit_seconds
-        if limit is not None and now - self._safe.since > limit:
+        self._check_risk()
+
+    def _check_risk(self) -> None:
+        """Raises SaveFailed when more work is at risk than the user wants to lose."""
+        limit, at_risk = self._options.risk_limit_seconds, self._clock.monotonic_seconds() - self._safe.since
+        if limit is not None and at_risk > limit:
             raise SaveFailed(
-                f"no save has succeeded for {format_duration(now - self._safe.since)}, and risk_limit is "
-                f"{format_duration(limit)}: leaving, so that another machine can go on from step {self.saved_mark[0]}"
+                f"no save has succeeded for {format_duration(at_risk)}, and risk_limit is {format_duration(limit)}: "
+                f"leaving, so that another machine can go on from step {self.saved_mark[0]}"
             )
 
 

@@ -129,6 +129,9 @@ class Session:
 
         def accept(checkpoint: OpenCheckpoint) -> None:
             accepted = self.state.accept(checkpoint)
+            if self.options.allow_missing:
+                # An older one may lack a part that this one, should it be bad, has half overwritten by then.
+                checkpoint.load((), {})
             checkpoint.load(accepted.leaves, accepted.targets)
             restores.append(accepted.restore)
 

@@ -10,7 +10,7 @@ from typing import Any
 from outlast.checkpoint.crashes import CrashPolicy, crash_streak
 from outlast.checkpoint.image import Image
 from outlast.checkpoint.journal import Journal, read_journals
-from outlast.checkpoint.lineage import Claim, Lineage, claim_next, superseded_by
+from outlast.checkpoint.lineage import Claim, Lineage, claim_next, commit_names, superseded_by
 from outlast.checkpoint.places import CommitName, TaskPlace
 from outlast.checkpoint.read import OpenCheckpoint, Refusal, open_checkpoint, verify_data
 from outlast.checkpoint.record import CommitRecord, load_record
@@ -157,6 +157,7 @@ class Attempt:
         try:
             record = persist(self._store, self.place, image, details, base=base, effort=effort, clock=clock)
             self.stay_first()
+            self._check_base(base)
             self._store.create(self.place.commit(name), record.to_bytes())
         except ObjectExists as error:  # only another process with this very claim could have made it
             raise Superseded(f"another process commits as attempt {self.number}") from error
@@ -192,6 +193,12 @@ class Attempt:
     def _give_up(self, name: CommitName) -> None:
         self._failed.append(name)
         self._tidy()
+
+    def _check_base(self, base: CommitRecord | None) -> None:
+        """Somebody may have pruned the store: what the new record refers to went with it then."""
+        if base is not None and base.name not in commit_names(self._store, self.place):
+            self._verified.remove(base)
+            raise CheckpointCorrupt(f"{self.place.commit(base.name)}, which this save refers to, was removed meanwhile")
 
     def stay_first(self) -> None:
         """Raises Superseded when a newer attempt has claimed the task."""

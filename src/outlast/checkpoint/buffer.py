@@ -1,6 +1,7 @@
 """Memory for an image, allocated and touched once, and the question whether there is enough of it."""
 
 import mmap
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,6 +12,9 @@ _HUGE_PAGE = 2 << 20
 _TOUCHED_AT_ONCE = 16 << 20  # some milliseconds, during which the interpreter's lock is held
 _MADV_POPULATE_WRITE = 23  # Linux 5.14; not in Python's mmap
 _LEFT_FREE = 0.05  # of the machine's memory
+
+
+Copy = Callable[[Snapshot, memoryview, ImageLayout], None]
 
 
 class ImageBuffer:
@@ -44,11 +48,14 @@ class ImageBuffer:
         assert self._memory is not None
         snapshot.prepare(self._memory, layout.offsets)
 
-    def take(self, layout: ImageLayout, snapshot: Snapshot) -> memoryview:
-        """Copies a snapshot to its places; returns the image's memory up to the tree."""
+    def take(self, layout: ImageLayout, snapshot: Snapshot, copy: Copy | None = None) -> memoryview:
+        """Copies a snapshot to its places, by `copy` if that is given; returns the image's memory up to the tree."""
         self.reserve(layout.tree_at)
         assert self._memory is not None
-        snapshot.copy_into(self._memory, layout.offsets)
+        if copy is None:
+            snapshot.copy_into(self._memory, layout.offsets)
+        else:
+            copy(snapshot, self._memory, layout)
         return self._memory[: layout.tree_at]
 
 

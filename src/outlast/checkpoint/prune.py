@@ -9,7 +9,7 @@ from outlast.checkpoint.places import TaskPlace
 from outlast.checkpoint.read import refusal
 from outlast.checkpoint.record import CommitRecord, load_record
 from outlast.checkpoint.retain import Keep, NamedFiles, remove_orphans, retire
-from outlast.errors import CheckpointCorrupt, ObjectMissing
+from outlast.errors import CheckpointCorrupt, ObjectMissing, StoreUnreachable
 from outlast.ports import Store
 
 _WHY = {
@@ -50,6 +50,8 @@ def prune(store: Store, place: TaskPlace, keep: Keep, *, set_aside: bool, apply:
         refused = refusal(store, place.commit(name))
         if refused is None:
             verified.append(load_record(store, place.commit(name)))
+        elif refused.unreachable:
+            raise StoreUnreachable(refused.reason)
         else:
             yield Pruned(refused.name, name.step, "bad", refused.reason)
     retired = keep.retired(verified)

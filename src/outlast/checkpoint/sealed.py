@@ -12,7 +12,7 @@ from outlast.ports import Bytes, Store
 DIGEST = "xxh3_128"
 
 
-# A leaf takes some 300 bytes of a commit record, so this is enough for a million and more.
+# Of format 1, in which a leaf takes some 300 bytes, this is enough for a million and more.
 LARGEST_RECORD_BYTES = 512 << 20
 
 
