@@ -1,6 +1,7 @@
 """What every array framework's adapter promises, whatever the framework."""
 
 import json
+import threading
 from collections import namedtuple
 
 import jax.numpy as jnp
@@ -132,6 +133,14 @@ def test_large_values_are_copied_in_pieces_by_two_threads() -> None:
         buffer = memoryview(bytearray(sum(map(len, wanted))))
         framework.copy_many(framework.views(buffer, [framework.spec(value) for value in values], offsets), values)
         assert buffer == b"".join(wanted)
+
+
+def test_large_values_are_copied_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    test_large_values_are_copied_in_pieces_by_two_threads()
 
 
 @pytest.mark.parametrize(("name", "sample"), cases(SAMPLES))

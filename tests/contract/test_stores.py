@@ -176,6 +176,12 @@ def test_an_object_that_ends_too_early_is_corrupt(store: Store, offset: int, len
         stored.read_into(offset, memoryview(bytearray(length)))
 
 
+def test_what_goes_wrong_for_the_caller_while_an_object_is_open_is_not_the_storages_failure(store: Store) -> None:
+    store.write("data/r", [b"0123456789"])
+    with pytest.raises(OSError, match="his own"), store.open("data/r"):
+        raise OSError("the reader's disk is full: his own")
+
+
 def test_several_threads_read_ranges_of_one_open_object(store: Store) -> None:
     data = bytes(range(256)) * 1000
     store.write("data/r", [data])

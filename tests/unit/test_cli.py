@@ -1,14 +1,20 @@
 """The small commands, called in this process."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import outlast
+from outlast.checkpoint.lineage import commit_names
+from outlast.checkpoint.places import TaskPlace
+from outlast.checkpoint.record import load_record
 from outlast.cli.init import init
 from outlast.cli.main import main
 from outlast.cli.platform import platform
+from outlast.registry import open_store
 
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "digits.py"
 
@@ -51,3 +57,17 @@ def test_platform_leaves_with_78_and_a_line_when_a_variable_makes_no_sense(monke
     refused = CliRunner().invoke(main, ["platform"])
     assert refused.exit_code == 78
     assert "OUTLAST_GRACE='soon'" in refused.stderr
+
+
+def test_of_two_checkpoints_of_a_step_the_one_that_counts_is_shown(tmp_path: Path) -> None:
+    url = str(tmp_path / "store")
+    for _ in range(2):  # the second attempt lists what the first had committed
+        job = outlast.Job(url, state={"x": 1}, name="j", every=outlast.Steps(1))
+        for _ in job.steps(1):
+            pass
+    store, place = open_store(url), TaskPlace("j", "run-1", 0)
+    [counted] = commit_names(store, place)
+    late = replace(load_record(store, place.commit(counted)), sequence=9)
+    store.create(place.commit(late.name), late.to_bytes())
+    shown = json.loads(CliRunner().invoke(main, ["checkpoints", "show", "--json", "--step", "1", url]).stdout)
+    assert (shown["path"], shown["standing"]) == (place.commit(counted), "counted")

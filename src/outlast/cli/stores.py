@@ -65,7 +65,8 @@ def chosen_checkpoint(*, step: int | None, **which: Any) -> Surveyed:
         there = ", ".join(str(one.name.step) for one in known) or "none"
         Console().error(f"there is no checkpoint{'' if step is None else f' of step {step}'}; there are: {there}")
         sys.exit(SOME_BAD)
-    return found[-1]
+    # Of several at one step, one that counts: a superseded attempt may have written there, too, and later.
+    return max(enumerate(found), key=lambda one: (one[1].standing == "counted", one[0]))[1]
 
 
 def print_table(table: Table) -> None:

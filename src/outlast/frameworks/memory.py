@@ -82,7 +82,11 @@ def copy_in_two(
             failed.append(error)
 
     thread = threading.Thread(target=first_half, name="outlast-copy", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:  # no more threads here: one does it all
+        copy(targets, sources)
+        return
     try:
         copy(targets[half:], sources[half:])
     finally:

@@ -6,8 +6,9 @@ import secrets
 import stat
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 
 from outlast.errors import (
     CheckpointCorrupt,
@@ -98,18 +99,22 @@ class DirectoryStore:
     def open(self, name: str) -> Iterator["_OpenFile"]:
         path = self._path(name)
         with self._answering("read", name):
-            try:
-                handle = self._disk.open_read(path)
-            except (FileNotFoundError, NotADirectoryError):
-                raise ObjectMissing(f"{name} is not in {self.url}") from None
-            except OSError as error:
-                if error.errno in (errno.ELOOP, errno.ENXIO, 0):
-                    raise CheckpointCorrupt(f"{path} is a link or not a regular file") from error
-                raise
-            try:
-                yield _OpenFile(self._disk, handle, path)
-            finally:
-                self._disk.close(handle)
+            handle = self._open_read(name, path)
+        # What the caller does meanwhile may fail, too, and is not the store's to explain: only reads are translated.
+        try:
+            yield _OpenFile(self._disk, handle, path, answering=partial(self._answering, "read", name))
+        finally:
+            self._disk.close(handle)
+
+    def _open_read(self, name: str, path: str) -> int:
+        try:
+            return self._disk.open_read(path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise ObjectMissing(f"{name} is not in {self.url}") from None
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO, 0):
+                raise CheckpointCorrupt(f"{path} is a link or not a regular file") from error
+            raise
 
     def list(self, prefix: str) -> list[StoredObject]:
         folder = self._folder(prefix)
@@ -252,15 +257,19 @@ class DirectoryStore:
 class _OpenFile:
     """A file open for ranged reads, as a ports.OpenObject."""
 
-    def __init__(self, disk: Disk, handle: int, path: str) -> None:
-        self._disk, self._handle, self._path = disk, handle, path
-        self.bytes = disk.size(handle)
+    def __init__(
+        self, disk: Disk, handle: int, path: str, *, answering: Callable[[], AbstractContextManager[None]]
+    ) -> None:
+        self._disk, self._handle, self._path, self._answering = disk, handle, path, answering
+        with answering():
+            self.bytes = disk.size(handle)
 
     def read_into(self, offset: int, target: memoryview) -> None:
         done = 0
         while done < len(target):
             piece = target[done : done + LARGEST_WRITE_BYTES]
-            moved = self._disk.read_at(self._handle, piece, offset + done)
+            with self._answering():
+                moved = self._disk.read_at(self._handle, piece, offset + done)
             if moved <= 0:
                 raise CheckpointCorrupt(f"{self._path} ends at {offset + done} bytes, before its content does")
             done += moved

@@ -4,8 +4,9 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from itertools import chain
 
 from outlast.errors import CheckpointCorrupt, ObjectExists, ObjectMissing, SettingsError, StoreUnreachable
@@ -88,16 +89,17 @@ class MountStore:
         path = self._path(name)
         with self._answering("read", name):
             handle = _open_read(path)
-            if handle is None:
-                segments = list(self._walk(folder_of(name)))
-                if not segments:
-                    raise ObjectMissing(f"{name} is not in {self.url}")
-                yield JoinedSegments(name, segments, self._read_segment)
-                return
-            try:
-                yield _OpenFile(handle, path)
-            finally:
-                os.close(handle)
+            segments = [] if handle is not None else list(self._walk(folder_of(name)))
+        # What the caller does meanwhile may fail, too, and is not the store's to explain: only reads are translated.
+        if handle is None:
+            if not segments:
+                raise ObjectMissing(f"{name} is not in {self.url}")
+            yield JoinedSegments(name, segments, self._read_segment)
+            return
+        try:
+            yield _OpenFile(handle, path, answering=partial(self._answering, "read", name))
+        finally:
+            os.close(handle)
 
     def delete(self, name: str) -> None:
         path = self._path(name)
@@ -198,11 +200,13 @@ class MountStore:
             raise OSError(errno.ENOTCONN, "the bucket is not mounted there any more")
 
     def _read_segment(self, name: str, target: memoryview) -> None:
-        handle = _open_read(self._inside(name))
+        answering = partial(self._answering, "read", name)
+        with answering():
+            handle = _open_read(self._inside(name))
         if handle is None:
             raise CheckpointCorrupt(f"{name} in {self.url} has gone")
         try:
-            _OpenFile(handle, name).read_into(0, target)
+            _OpenFile(handle, name, answering=answering).read_into(0, target)
         finally:
             os.close(handle)
 
@@ -220,14 +224,16 @@ class MountStore:
 class _OpenFile:
     """A file of a mount, open for ranged reads, as a ports.OpenObject."""
 
-    def __init__(self, handle: int, path: str) -> None:
-        self._handle, self._path = handle, path
-        self.bytes = os.fstat(handle).st_size
+    def __init__(self, handle: int, path: str, *, answering: Callable[[], AbstractContextManager[None]]) -> None:
+        self._handle, self._path, self._answering = handle, path, answering
+        with answering():
+            self.bytes = os.fstat(handle).st_size
 
     def read_into(self, offset: int, target: memoryview) -> None:
         done = 0
         while done < len(target):
-            moved = os.preadv(self._handle, [target[done : done + _PIECE_BYTES]], offset + done)
+            with self._answering():
+                moved = os.preadv(self._handle, [target[done : done + _PIECE_BYTES]], offset + done)
             if moved <= 0:
                 raise CheckpointCorrupt(f"{self._path} ends at {offset + done} bytes, before its content does")
             done += moved

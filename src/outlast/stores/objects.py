@@ -225,7 +225,7 @@ class BucketStore:
             if not self._has_worked:
                 raise SettingsError(f"url={self.url!r} cannot hold checkpoints: {error}; nothing was saved") from error
             raise StoreUnreachable(f"cannot {verb} {name} in {self.url}: {error}") from error
-        except Unanswered as error:
+        except (Unanswered, Absent) as error:  # absent: an upload that the service forgot, a container on its way out
             raise StoreUnreachable(f"cannot {verb} {name} in {self.url}: {error}") from error
         except Taken as error:
             raise ObjectExists(f"{name} is already in {self.url}") from error
