@@ -22,7 +22,7 @@ FLOOR_OF = {
     "stores": "adapters", "queues": "adapters", "sinks": "adapters", "platforms": "adapters", "frameworks": "adapters",
     "state": "parts", "checkpoint": "parts", "schedule": "parts", "notices": "parts", "exits": "parts",
     "job": "engine", "options": "engine", "loops": "engine", "session": "engine",
-    "saves": "engine", "saver": "engine", "lazy": "engine",
+    "saves": "engine", "saver": "engine", "lazy": "engine", "copies": "engine",
     "worker": "engine", "supervise": "engine",
     "rehearse": "tools", "deploy": "tools", "monitor": "tools",
     "cli": "faces", "__init__": "faces", "testing": "faces",

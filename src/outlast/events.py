@@ -73,6 +73,15 @@ class SaveCommitted:
 
 
 @dataclass(frozen=True, slots=True)
+class SaveVerified:
+    """A committed checkpoint was read back as it was written, `seconds` after the read began."""
+
+    step: int
+    commit: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class SaveTakenBack:
     """A committed checkpoint could not be read back as it was written, and was removed."""
 
@@ -148,6 +157,7 @@ Event = (
     | LoopStarted
     | SaveStarted
     | SaveCommitted
+    | SaveVerified
     | SaveTakenBack
     | SavePostponed
     | SaveFailed

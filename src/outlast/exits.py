@@ -7,8 +7,10 @@ Three ways lead out of a Python program, and each is watched: an exception that 
 import atexit
 import os
 import sys
+import weakref
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
 # None: leave the exit code alone.
 CodeNow = Callable[[], int | None]
@@ -22,8 +24,7 @@ class ExitWatch:
         self.owner = os.getpid()
         self._code_now: CodeNow = lambda: None
         self._on_crash: OnCrash = lambda _: None
-        self._earlier_hook = sys.excepthook
-        sys.excepthook = self._top
+        sys.excepthook = _Hook(self, sys.excepthook)
         self._last = _LastObject()
         atexit.register(self._decide)
 
@@ -31,18 +32,12 @@ class ExitWatch:
         """From now on `code_now` says which code an unfinished job must leave with."""
         self._code_now, self._on_crash = code_now, on_crash
 
-    def _top(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        """The excepthook: the traceback is shown as ever, then the code is set.
-
-        A SystemExit raised by an excepthook ends the interpreter with its code, atexit and all.
-        """
-        here = os.getpid() == self.owner
-        if here:
-            self._on_crash(error)
-        self._earlier_hook(kind, error, trace)
-        code = self._code_now() if here else None
-        if code is not None:
-            raise SystemExit(code)
+    def code_after(self, error: BaseException) -> int | None:
+        """An exception has reached the top: the code to leave with, None to leave it alone."""
+        if os.getpid() != self.owner:
+            return None
+        self._on_crash(error)
+        return self._code_now()
 
     def _decide(self) -> None:
         """An atexit callback cannot change the exit code, and those registered before this one still have to run.
@@ -54,6 +49,25 @@ class ExitWatch:
             self._last.code = self._code_now()
         # What the last object reaches lives as long as it does: this module must not lead to the user's state.
         _watch = None
+
+
+class _Hook:
+    """The excepthook: the traceback is shown as ever, then the code is set.
+
+    Every thread keeps the hook that was there when it was made, and a daemon thread is never unwound. So the hook
+    leads to the watch weakly: the last object must be able to go.
+    """
+
+    def __init__(self, watch: ExitWatch, earlier: Callable[..., Any]) -> None:
+        self._watch, self._earlier = weakref.ref(watch), earlier
+
+    def __call__(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        """A SystemExit raised by an excepthook ends the interpreter with its code, atexit and all."""
+        watch = self._watch()
+        code = watch.code_after(error) if watch is not None else None
+        self._earlier(kind, error, trace)
+        if code is not None:
+            raise SystemExit(code)
 
 
 class _LastObject:

@@ -2,10 +2,14 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
+from outlast.checkpoint.attempt import Superseded, Wishes
 from outlast.clock import Clock
 
 _LONGEST_BURST_SECONDS = 0.05
+
+Mark = tuple[int, int, int]
 
 
 class GivenUp(Exception):
@@ -26,7 +30,7 @@ class Speed:
         self._hurry.set()
 
     def give_up(self) -> None:
-        """What goes at `pace_or_give_up` is not wanted any more."""
+        """No limit from now on, and what goes at `pace_or_give_up` is not wanted any more."""
         self._unwanted = True
         self.hurry()
 
@@ -49,6 +53,26 @@ class Speed:
             self._hurry.wait(wait)
 
 
+@dataclass(slots=True)
+class Flight:
+    """A save under way beside the training: written there, or only read back there.
+
+    `error` and `superseded` are set when it has ended badly; `ended_at` when it has ended.
+    """
+
+    step: int
+    mark: Mark
+    wishes: Wishes
+    speed: Speed
+    taken_at: float
+    stall_seconds: float
+    written_beside: bool
+    ended_at: float = 0.0
+    error: str | None = None
+    superseded: Superseded | None = None
+    postponed: bool = False
+
+
 class Saver:
     """Runs one piece of work at a time in a thread of its own, which is there from the start.
 
@@ -69,7 +93,7 @@ class Saver:
     def start(self) -> None:
         """Starts the thread; raises RuntimeError where there can be no more threads."""
         if self._thread is None:
-            thread = threading.Thread(target=_serve, args=(self,), name="outlast-saver", daemon=True)
+            thread = threading.Thread(target=self._serve, name="outlast-saver", daemon=True)
             thread.start()
             self._thread = thread
 
@@ -85,19 +109,15 @@ class Saver:
         """Waits until no work is under way; False if it still is after so many seconds."""
         return self._idle.wait(seconds)
 
-    def do_next(self) -> None:
-        """Called by the thread."""
-        self._todo.wait()
-        self._todo.clear()
-        work, self._work = self._work, None
-        try:
-            if work is not None:
-                work()
-        finally:
-            del work
-            self._idle.set()
-
-
-def _serve(saver: Saver) -> None:
-    while True:
-        saver.do_next()
+    def _serve(self) -> None:
+        """The thread. Between two pieces of work it leads to nothing of the program's."""
+        while True:
+            self._todo.wait()
+            self._todo.clear()
+            work, self._work = self._work, None
+            try:
+                if work is not None:
+                    work()
+            finally:
+                del work
+                self._idle.set()

@@ -9,19 +9,18 @@ from typing import Any
 from weakref import WeakMethod
 
 from outlast.checkpoint.attempt import Attempt, Superseded, Wishes
-from outlast.checkpoint.buffer import ImageBuffer, free_memory_bytes
-from outlast.checkpoint.image import CopiedImage, ImageLayout, LiveImage, lay_out
+from outlast.checkpoint.image import LiveImage, size_of
 from outlast.checkpoint.places import CommitName
 from outlast.checkpoint.record import CommitRecord
 from outlast.checkpoint.write import FULL_EFFORT, Effort
 from outlast.clock import format_duration
+from outlast.copies import Copies, StateCopy
 from outlast.errors import CheckpointCorrupt, SaveFailed, StateUnsupported, StoreUnreachable
 from outlast.events import Event, SavePostponed, SaveStarted
 from outlast.events import SaveFailed as SaveFailedEvent
-from outlast.lazy import LazyShare
 from outlast.notices import NoticeBoard
 from outlast.options import Options
-from outlast.saver import GivenUp, Saver, Speed
+from outlast.saver import Flight, GivenUp, Mark, Saver, Speed
 from outlast.schedule import schedule_for
 from outlast.settings import Surroundings
 from outlast.state.parts import Progress, UserState
@@ -38,25 +37,8 @@ _BACKGROUND_BYTES_PER_SECOND = 400e6
 _BACKGROUND_SECONDS = 60.0
 # What persisting costs the training beside it, as a share of the time that it takes.
 _BACKGROUND_SLOWDOWN = 0.03
-_NO_PROGRESS_SECONDS = 30.0  # at the end of the process, a save that does not move for so long is given up
-
-Mark = tuple[int, int, int]
-
-
-@dataclass(slots=True)
-class _InFlight:
-    """A save being written beside the training. `error` and `superseded` are set when it has ended badly."""
-
-    step: int
-    mark: Mark
-    wishes: Wishes
-    speed: Speed
-    taken_at: float
-    stall_seconds: float
-    beside: bool  # whether it is written beside the training, or only read back there
-    error: str | None = None
-    superseded: Superseded | None = None
-    postponed: bool = False
+# At the end of the process a save that does not move for so long is given up. One request to a bucket may take minutes.
+_NO_PROGRESS_SECONDS = 180.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +51,7 @@ class _Safe:
 
 
 class Saves:
-    """The saves of one job in this process. Every method but `hurry` is for the loop's thread."""
+    """The saves of one job in this process. Public methods are for the loop's thread, but for `hear_notice`."""
 
     def __init__(
         self,
@@ -90,13 +72,13 @@ class Saves:
         self._attempt: Attempt | None = None
         self._requested: bool | None = None  # the user's wish: None, or whether the checkpoint is to be pinned
         self._metrics: dict[str, float] = {}
+        self._overdue = False
         self._failures = 0
         self._retry_at = 0.0
-        self._layout: ImageLayout | None = None
-        self._buffer, self._saver = ImageBuffer(), Saver()
-        self._background = self._background_pays = self._prepared = self._overdue = False
-        self._lazy: LazyShare | None = None
-        self._in_flight: _InFlight | None = None
+        self._saver = Saver()
+        self._copies = Copies(state, self._console, wanted=False, lazily=False)
+        self._large = False  # whether it pays to do things beside the training
+        self._flight: Flight | None = None
         self.running = False  # whether the loop's thread is in a save
         self._safe = _Safe(None, Progress().mark, self._clock.monotonic_seconds())
         self._taken_mark = self._safe.mark
@@ -118,17 +100,15 @@ class Saves:
 
     def begin(self, progress: Progress, *, local: bool) -> None:
         """The loop starts; `local` is what the store says of itself."""
-        small = self._state.bytes < _LEAST_BACKGROUND_BYTES
         saving = self._options.saving
-        self._background_pays = not (local and small)
-        self._background = saving in ("background", "lazy") or (saving == "auto" and self._background_pays)
+        self._large = not local or self._state.bytes >= _LEAST_BACKGROUND_BYTES
+        beside = saving in ("background", "lazy") or (saving == "auto" and self._large)
         try:
             self._saver.start()
         except RuntimeError as error:
             self._console.warning(f"no thread can be started ({error}): saves are written at once")
-            self._background = self._background_pays = False
-        if saving == "lazy" and self._background:
-            self._lazy = LazyShare(self._state)
+            self._large = beside = False
+        self._copies = Copies(self._state, self._console, wanted=beside, lazily=saving == "lazy")
         self._safe = replace(self._safe, since=self._clock.monotonic_seconds())
         self._schedule.saved(**self._moment(progress))
         atexit.register(_at_exit, WeakMethod(self.settle_at_exit), os.getpid())
@@ -161,150 +141,104 @@ class Saves:
 
     def at_border(self, progress: Progress, held: RandomState | None) -> None:
         """Saves when a save is due or was asked for. Raises Superseded, StateUnsupported, SaveFailed (work at risk)."""
-        if self._in_flight is not None:
-            self._check_in_flight()
+        if self._flight is not None and not self._saver.busy:
+            self._collect()
+        if self._flight is not None or self._failures:
+            self._check_risk()
         if not self._is_due(progress):
-            if self._background and not self._prepared and progress.mark != self.saved_mark:
-                self._prepare(progress, held)
+            if self._copies.possible and not self._copies.ready and progress.mark != self.saved_mark:
+                self._copies.prepare(self._snapshot(progress, held))
             return
         if self._clock.monotonic_seconds() < self._retry_at or not self.wanted(progress):
             return
-        if self._in_flight is not None:
+        if self._flight is not None:
             if self._requested is None and not self._schedule.exact:
-                self._postpone(progress)
+                self._postpone(progress, self._flight)
                 return
             self.wait(until_notice=True)
             if self._board.notice is not None:
                 return
-        if self._background:
-            self._save_beside(progress, held)
-        else:
+        if not self._copies.possible or not self._save_beside(progress, held):
             self.save(progress, held)
-
-    def _check_in_flight(self) -> None:
-        if not self._saver.busy:
-            self._collect()
-        else:
-            self._check_risk()
 
     def _is_due(self, progress: Progress) -> bool:
         return self._requested is not None or self._overdue or self._schedule.is_due(**self._moment(progress))
 
-    def _postpone(self, progress: Progress) -> None:
+    def _postpone(self, progress: Progress, flight: Flight) -> None:
         """The store is slower than the interval: the save follows at the first border after the one under way."""
-        assert self._in_flight is not None
-        if not self._in_flight.postponed:
-            self._in_flight.postponed = True
-            self._record(SavePostponed(progress.completed, self._in_flight.step))
-            since = format_duration(self._clock.monotonic_seconds() - self._in_flight.taken_at)
+        if not flight.postponed:
+            flight.postponed = True
+            self._record(SavePostponed(progress.completed, flight.step))
+            since = format_duration(self._clock.monotonic_seconds() - flight.taken_at)
             self._console.info(
-                f"the save due at step {progress.completed} waits: that of step {self._in_flight.step} has been under "
-                f"way for {since}"
+                f"the save due at step {progress.completed} waits: that of step {flight.step} has been under way for "
+                f"{since}"
+            )
+
+    def _check_risk(self) -> None:
+        """Raises SaveFailed when more work is at risk than the user wants to lose."""
+        limit, at_risk = self._options.risk_limit_seconds, self._clock.monotonic_seconds() - self._safe.since
+        if limit is not None and at_risk > limit:
+            raise SaveFailed(
+                f"no save has succeeded for {format_duration(at_risk)}, and risk_limit is {format_duration(limit)}: "
+                f"leaving, so that another machine can go on from step {self.saved_mark[0]}"
             )
 
     # --- saving beside the training -----------------------------------------------------------------
 
-    def _prepare(self, progress: Progress, held: RandomState | None) -> None:
-        """After the first step, when an optimizer has its state: memory for the image, so that no save waits for it."""
-        self._prepared = True
-        snapshot = self._state.snapshot(progress, held)
-        layout = self._laid_out(snapshot)
-        if self._fits(layout):
-            try:
-                self._buffer.prepare(layout, snapshot)
-            except (OSError, MemoryError) as error:
-                self._save_at_once_from_now_on(layout, str(error))
-
-    def _laid_out(self, snapshot: Snapshot) -> ImageLayout:
-        if self._layout is None or self._layout.table is not snapshot.table:
-            self._layout = lay_out(snapshot.table)
-        return self._layout
-
-    def _fits(self, layout: ImageLayout) -> bool:
-        """Whether there is memory for a copy of the state; says so, and saves at once from then on, if there is not."""
-        more = layout.tree_at - self._buffer.bytes
-        free = free_memory_bytes()
-        if more <= 0 or free is None or free >= more:
-            return True
-        self._save_at_once_from_now_on(layout, f"{free / 1e6:.0f} MB of memory are free")
-        return False
-
-    def _save_at_once_from_now_on(self, layout: ImageLayout, why: str) -> None:
-        self._background = False
-        self._console.warning(
-            f"a copy of the state takes {layout.tree_at / 1e6:.0f} MB, and {why}: saves are written at once from now "
-            "on, while the training waits"
-        )
-
-    def _save_beside(self, progress: Progress, held: RandomState | None) -> None:
+    def _save_beside(self, progress: Progress, held: RandomState | None) -> bool:
+        """Copies the state and has it written; False where there is no memory for a copy."""
         began = self._clock.monotonic_seconds()
-        snapshot = self._snapshot(progress, held)
-        layout = self._laid_out(snapshot)
-        self._prepared = True
-        if not self._fits(layout):
-            self.save(progress, held)
-            return
-        try:
-            memory = self._buffer.take(layout, snapshot, self._lazy.copy if self._lazy is not None else None)
-        except (OSError, MemoryError) as error:
-            self._save_at_once_from_now_on(layout, str(error) or "there is no memory")
-            self.save(progress, held)
-            return
+        copy = self._copies.take(self._snapshot(progress, held))
+        if copy is None:
+            return False
         self._record(SaveStarted(progress.completed))
-        now = self._clock.monotonic_seconds()
-        speed = self._speed(layout)
-        wishes = self._take_wishes()
-        flight = _InFlight(progress.completed, progress.mark, wishes, speed, now, now - began, beside=True)
-        tree = snapshot.tree
-        self._in_flight, self._taken_mark = flight, progress.mark
-        self._saver.begin(lambda: self._write(flight, layout, memory, tree))
+        flight = self._take_off(progress, copy.layout.tree_at, began, written_beside=True)
+        self._saver.begin(lambda: self._write(flight, copy))
         self._schedule.saved(**self._moment(progress))
+        return True
 
-    def _write(self, flight: _InFlight, layout: ImageLayout, memory: memoryview, tree: Mapping[str, Any]) -> None:
+    def _take_off(self, progress: Progress, size: int, began: float, *, written_beside: bool) -> Flight:
+        now = self._clock.monotonic_seconds()
+        speed = Speed(max(_BACKGROUND_BYTES_PER_SECOND, size / _BACKGROUND_SECONDS), self._clock)
+        wishes = self._take_wishes() if written_beside else Wishes()
+        flight = Flight(progress.completed, progress.mark, wishes, speed, now, now - began, written_beside)
+        self._flight, self._taken_mark = flight, progress.mark
+        if self._board.notice is not None:
+            flight.speed.give_up()
+        return flight
+
+    def _write(self, flight: Flight, copy: StateCopy) -> None:
         """In the saver's thread."""
         try:
-            if self._lazy is not None and not self._lazy.is_of_the_border():
-                self._copy_at_once_from_now_on()
-            image = CopiedImage(layout, memory, tree)
-            record = self.attempt.commit(image, flight.step, flight.wishes, Effort(flight.speed.pace, threads=1))
+            effort = Effort(flight.speed.pace, threads=1)
+            record = self.attempt.commit(self._copies.image(copy), flight.step, flight.wishes, effort)
         except Superseded as error:
             flight.superseded = error
-        except Exception as error:  # noqa: BLE001 - whatever it is, the loop's thread must hear of it
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the loop's thread must hear of it
             self._fail(flight, error)
         else:
             before, self._safe = self._safe, _Safe(record.name, flight.mark, flight.taken_at)
             self._confirm(flight, record, before)
+        flight.ended_at = self._clock.monotonic_seconds()
 
-    def _copy_at_once_from_now_on(self) -> None:
-        """In the saver's thread: raises CheckpointCorrupt for the copy that is worthless."""
-        lazy, self._lazy = self._lazy, None
-        if lazy is not None:
-            lazy.close()
-        raise CheckpointCorrupt(
-            "the state changed while it was copied lazily, by something else than an optimizer's step; it is copied at "
-            "once from now on"
-        )
-
-    def _confirm(self, flight: _InFlight, record: CommitRecord, before: _Safe) -> None:
+    def _confirm(self, flight: Flight, record: CommitRecord, before: _Safe) -> None:
         """In the saver's thread: reads back what was written, unless a notice makes that unimportant."""
         try:
             self.attempt.confirm(record, Effort(flight.speed.pace_or_give_up, threads=1))
         except GivenUp:
             pass
-        except Exception as error:  # noqa: BLE001 - as above
+        except BaseException as error:  # noqa: BLE001 - as above
             self._safe = before
             self._fail(flight, error)
 
-    def _fail(self, flight: _InFlight, error: Exception) -> None:
+    def _fail(self, flight: Flight, error: BaseException) -> None:
         flight.error = _said(error)
         self._tell_failure(flight.step, flight.error)
 
-    def _speed(self, layout: ImageLayout) -> Speed:
-        return Speed(max(_BACKGROUND_BYTES_PER_SECOND, layout.tree_at / _BACKGROUND_SECONDS), self._clock)
-
     def _collect(self) -> None:
-        """Takes the outcome of a save beside the training that has ended."""
-        flight, self._in_flight = self._in_flight, None
+        """Takes the outcome of what was under way beside the training and has ended. Raises Superseded."""
+        flight, self._flight = self._flight, None
         if flight is None:
             return
         if flight.superseded is not None:
@@ -312,35 +246,35 @@ class Saves:
         if flight.error is not None:
             self._count_failure(flight.wishes)
             return
-        if flight.beside:
-            self._succeeded(flight.stall_seconds, self._clock.monotonic_seconds() - flight.taken_at)
+        self._failures, self._retry_at = 0, 0.0
+        if flight.written_beside:
+            beside = flight.ended_at - flight.taken_at
+            self._schedule.measured(flight.stall_seconds + _BACKGROUND_SLOWDOWN * beside)
 
     def wait(self, *, until_notice: bool = False) -> None:
-        """Waits for the save under way, at full speed. Raises Superseded."""
-        self.hurry()
+        """Waits for what is under way, at full speed; what is read back is left at a notice. Raises Superseded."""
+        flight = self._flight
+        if flight is not None and self._board.notice is not None:
+            flight.speed.give_up()
+        elif flight is not None:
+            flight.speed.hurry()
         while not self._saver.wait(0.05 if until_notice else None):
             if until_notice and self._board.notice is not None:
                 return
         self._collect()
 
-    def hurry(self) -> None:
-        """No limit of rate any more for the save under way; from any thread."""
-        flight = self._in_flight
-        if flight is not None:
-            flight.speed.hurry()
-
     def hear_notice(self) -> None:
         """A notice has come: what is being written is written at full speed, what is being read back can wait."""
-        flight = self._in_flight
+        flight = self._flight
         if flight is not None:
             flight.speed.give_up()
 
     def settle_at_exit(self) -> None:
         """At the end of the process: the save under way is waited for as long as it moves."""
-        flight = self._in_flight
+        flight = self._flight
         if flight is None or not self._saver.busy:
             return
-        self.hurry()
+        flight.speed.hurry()
         while not self._saver.wait(0.1):
             if self._clock.monotonic_seconds() - flight.speed.last_moved_at > _NO_PROGRESS_SECONDS:
                 self._console.error(f"the save of step {flight.step} does not move and is given up")
@@ -348,13 +282,11 @@ class Saves:
 
     # --- saving at once -----------------------------------------------------------------------------
 
-    def save(self, progress: Progress, held: RandomState | None, *, last: bool = False) -> str | None:
-        """Saves now, while the program waits; a large one is read back beside what follows, unless it is the `last`.
+    def save(self, progress: Progress, held: RandomState | None, *, confirmed: bool = False) -> str | None:
+        """Saves now, while the program waits. A large one is read back beside what follows, unless `confirmed`.
 
-        A failure is an event and a loud line, and its text is returned.
-
-        After a failure a save stays due: it is tried again at the next border, then after pauses that double, up to a
-        minute. Raises Superseded, StateUnsupported, SaveFailed (too much work is at risk).
+        A failure is an event and a loud line, and its text is returned. After it a save stays due: it is tried again
+        at the next border, then after pauses that double, up to a minute. Raises Superseded, StateUnsupported.
         """
         step, began = progress.completed, self._clock.monotonic_seconds()
         self.running = True
@@ -364,17 +296,10 @@ class Saves:
             wishes = self._take_wishes()
             self._record(SaveStarted(step))
             snapshot = self._snapshot(progress, held)
-            image = LiveImage(self._laid_out(snapshot), snapshot)
+            image = LiveImage(self._copies.laid_out(snapshot), snapshot)
             record = self.attempt.commit(image, step, wishes, FULL_EFFORT)
             before, self._safe = self._safe, _Safe(record.name, progress.mark, began)
-            if last or not self._background_pays:
-                self._confirm_if_time(record, began, before)
-            else:
-                now = self._clock.monotonic_seconds()
-                speed = self._speed(image.layout)
-                flight = _InFlight(step, progress.mark, wishes, speed, now, now - began, beside=False)
-                self._in_flight = flight
-                self._saver.begin(lambda: self._confirm(flight, record, before))
+            self._read_back(progress, record, before, began, size_of(image), confirmed=confirmed)
         except (StoreUnreachable, CheckpointCorrupt) as error:
             self._tell_failure(step, str(error))
             self._count_failure(wishes)
@@ -383,19 +308,32 @@ class Saves:
             self.running = False
         self._taken_mark = progress.mark
         self._schedule.saved(**self._moment(progress))
-        self._succeeded(self._clock.monotonic_seconds() - began, 0.0)
+        self._schedule.measured(self._clock.monotonic_seconds() - began)
         return None
 
-    def _confirm_if_time(self, record: CommitRecord, began: float, before: _Safe) -> None:
-        """After a notice, reading back must not take the time that leaving needs; the next attempt verifies anyway."""
+    def _read_back(
+        self, progress: Progress, record: CommitRecord, before: _Safe, began: float, size: int, *, confirmed: bool
+    ) -> None:
+        """After a notice, it must not take the time that leaving needs; the next attempt verifies anyway."""
         notice = self._board.notice
         took = self._clock.monotonic_seconds() - began
-        if notice is None or notice.remaining_seconds > 2 * took + self._around.margin_seconds:
-            try:
-                self.attempt.confirm(record)
-            except (StoreUnreachable, CheckpointCorrupt):
-                self._safe = before
-                raise
+        if notice is not None and notice.remaining_seconds < 2 * took + self._around.margin_seconds:
+            return
+        if not confirmed and self._large:
+            flight = self._take_off(progress, size, began, written_beside=False)
+            self._saver.begin(lambda: self._read_back_beside(flight, record, before))
+            return
+        try:
+            self.attempt.confirm(record)
+        except (StoreUnreachable, CheckpointCorrupt):
+            self._safe = before
+            raise
+        self._failures, self._retry_at = 0, 0.0
+
+    def _read_back_beside(self, flight: Flight, record: CommitRecord, before: _Safe) -> None:
+        """In the saver's thread."""
+        self._confirm(flight, record, before)
+        flight.ended_at = self._clock.monotonic_seconds()
 
     # --- both ---------------------------------------------------------------------------------------
 
@@ -415,13 +353,9 @@ class Saves:
     def _take_wishes(self) -> Wishes:
         """What was asked for since the last save."""
         wishes = Wishes(self._requested is not None, bool(self._requested), dict(self._metrics))
-        self._requested = None
+        self._requested, self._overdue = None, False
         self._metrics.clear()
         return wishes
-
-    def _succeeded(self, stall_seconds: float, beside_seconds: float) -> None:
-        self._overdue, self._failures, self._retry_at = False, 0, 0.0
-        self._schedule.measured(stall_seconds + _BACKGROUND_SLOWDOWN * beside_seconds)
 
     def _tell_failure(self, step: int, error: str) -> None:
         self._record(SaveFailedEvent(step, error))
@@ -436,21 +370,11 @@ class Saves:
         self._metrics = {**wishes.metrics, **self._metrics}
         # No higher than it needs to be: after a thousand failures a doubled pause would be no float any more.
         self._failures = min(self._failures + 1, _MOST_DOUBLINGS)
-        now = self._clock.monotonic_seconds()
-        self._retry_at = now + min(_FIRST_PAUSE_SECONDS * (2**self._failures - 2), 60.0)
-        self._check_risk()
-
-    def _check_risk(self) -> None:
-        """Raises SaveFailed when more work is at risk than the user wants to lose."""
-        limit, at_risk = self._options.risk_limit_seconds, self._clock.monotonic_seconds() - self._safe.since
-        if limit is not None and at_risk > limit:
-            raise SaveFailed(
-                f"no save has succeeded for {format_duration(at_risk)}, and risk_limit is {format_duration(limit)}: "
-                f"leaving, so that another machine can go on from step {self.saved_mark[0]}"
-            )
+        pause = min(_FIRST_PAUSE_SECONDS * (2**self._failures - 2), 60.0)
+        self._retry_at = self._clock.monotonic_seconds() + pause
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     expected = isinstance(error, StoreUnreachable | CheckpointCorrupt)
     return str(error) if expected else f"{type(error).__name__}: {error}"
 

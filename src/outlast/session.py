@@ -280,10 +280,10 @@ class Session:
                 self.saves.forget()  # the caller hears of it
                 raise SaveFailed(f"the save at step {self.progress.completed} failed: {error}")
 
-    def _save(self, *, last: bool = False) -> str | None:
+    def _save(self) -> str | None:
         """Saves now; the text of a failure is returned. Stops when superseded."""
         try:
-            return self.saves.save(self.progress, self.held_random, last=last)
+            return self.saves.save(self.progress, self.held_random, confirmed=True)
         except Superseded as error:
             self._be_superseded(error)
 
@@ -318,7 +318,7 @@ class Session:
         try:
             self.saves.wait()
             if at_border and self.saves.wanted(self.progress):
-                return self.saves.save(self.progress, self.held_random, last=True)
+                return self.saves.save(self.progress, self.held_random, confirmed=True)
         except Superseded as error:
             self._be_superseded(error)
         return None
@@ -346,7 +346,7 @@ class Session:
     def _finish_once(self, total: int | None) -> str | None:
         error = self._last_save(at_border=True)
         if error is None and self.saves.last is None:
-            error = self._save(last=True)
+            error = self._save()
         if error or self.saves.last is None:
             return error or "nothing was saved"
         try:

@@ -121,6 +121,13 @@ def test_a_save_that_fails_on_the_way_stops_nothing(fault: str, tmp_path: Path) 
     assert "the save at step 6 failed" in again  # a save stays due, and is tried again: at once, then after pauses
 
 
+def test_a_daemon_thread_of_the_user_does_not_hide_a_swallowed_stop(tmp_path: Path) -> None:
+    """A thread keeps the excepthook that was there when it was made, and a daemon is never unwound."""
+    daemon = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+    program = START + daemon + "with contextlib.suppress(SystemExit):\n    " + STOP_IN_THE_LOOP.replace("\n", "\n    ")
+    assert run(program, tmp_path).code == 143
+
+
 def test_a_save_that_does_not_end_in_the_grace_is_named(tmp_path: Path) -> None:
     hangs = (
         "import outlast.checkpoint.attempt as attempt\ndef hang(*_, **__):\n    say('saving')\n    time.sleep(100)\n"

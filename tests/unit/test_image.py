@@ -3,6 +3,7 @@
 import itertools
 import json
 import struct
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from safetensors.numpy import load
 from outlast.checkpoint.buffer import ImageBuffer, free_memory_bytes
 from outlast.checkpoint.image import CopiedImage, Image, LiveImage, lay_out, size_of
 from outlast.ports import ArraySpec
-from outlast.state.snapshot import Leaf, LeafTable, Snapshot
+from outlast.state.snapshot import LeafTable, Pile, Snapshot
 
 ITEM_BYTES = {"float64": 8, "float32": 4, "uint8": 1, "bool": 1, "<M8[ns]": 8}
 leaf_shapes = st.lists(
@@ -21,14 +22,18 @@ leaf_shapes = st.lists(
 
 
 def snapshot_of(shapes: list[tuple[str, list[int]]], tree: object = None) -> Snapshot:
-    leaves = []
+    names, specs, contents = [], [], []
     for number, (dtype, shape) in enumerate(shapes):
         size = ITEM_BYTES[dtype]
         for length in shape:
             size *= length
-        data = bytes((number + byte) % 2 if dtype == "bool" else (number * 7 + byte) % 251 for byte in range(size))
-        leaves.append(Leaf(f"state['é{number}']", ArraySpec("numpy", dtype, tuple(shape)), memoryview(data)))
-    return Snapshot({"parts": tree}, tuple(leaves))
+        names.append(f"state['é{number}']")
+        specs.append(ArraySpec("numpy", dtype, tuple(shape)))
+        contents.append(
+            bytes((number + byte) % 2 if dtype == "bool" else (number * 7 + byte) % 251 for byte in range(size))
+        )
+    table = LeafTable(tuple(names), tuple(specs), tuple(map(len, contents)))
+    return Snapshot({"parts": tree}, table, [Pile(None, tuple(range(len(names))), contents)])
 
 
 def whole(image: Image) -> bytes:
@@ -103,9 +108,49 @@ def test_a_buffer_is_used_again_and_grows_when_it_must() -> None:
     assert buffer.bytes > before
 
 
-def test_the_free_memory_of_this_machine_is_a_number_of_bytes() -> None:
-    free = free_memory_bytes()
-    assert free is None or 0 < free < 1 << 50
+GIB = 1 << 30
+MEMINFO = f"MemTotal: {100 * GIB // 1024} kB\nMemFree: 1 kB\nMemAvailable: {50 * GIB // 1024} kB\n"
+
+
+def planted(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def test_free_memory_is_what_the_machine_has_less_a_twentieth(tmp_path: Path) -> None:
+    free = free_memory_bytes(planted(tmp_path, {"proc/meminfo": MEMINFO}))
+    assert free == pytest.approx(45 * GIB, rel=1e-6)
+
+
+def test_the_narrowest_of_the_cgroups_above_the_process_decides(tmp_path: Path) -> None:
+    above, own = "sys/fs/cgroup/slurm", "sys/fs/cgroup/slurm/job/step"
+    files = {
+        "proc/meminfo": MEMINFO,
+        "proc/self/cgroup": "0::/slurm/job/step\n",
+        f"{own}/memory.max": "max",
+        f"{own}/memory.current": "5",
+        f"{above}/memory.max": str(20 * GIB),
+        f"{above}/memory.current": str(12 * GIB),
+        f"{above}/memory.stat": f"anon 5\ninactive_file {2 * GIB}\nactive_file 0\n",
+    }
+    assert free_memory_bytes(planted(tmp_path, files)) == 19 * GIB - 12 * GIB + 2 * GIB
+
+
+def test_a_container_of_cgroup_v1_is_seen_at_its_mount_though_its_path_is_the_hosts(tmp_path: Path) -> None:
+    files = {
+        "proc/meminfo": MEMINFO,
+        "proc/self/cgroup": "9:cpu:/docker/ab\n4:memory:/docker/ab\n",
+        "sys/fs/cgroup/memory/memory.limit_in_bytes": str(10 * GIB),
+        "sys/fs/cgroup/memory/memory.usage_in_bytes": str(9 * GIB),
+    }
+    assert free_memory_bytes(planted(tmp_path, files)) == int(9.5 * GIB) - 9 * GIB
+
+
+def test_where_nobody_can_tell_there_is_no_answer(tmp_path: Path) -> None:
+    assert free_memory_bytes(tmp_path) is None
 
 
 def test_the_head_says_its_own_length() -> None:

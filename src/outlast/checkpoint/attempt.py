@@ -26,7 +26,7 @@ from outlast.errors import (
     SettingsError,
     StoreUnreachable,
 )
-from outlast.events import AttemptStarted, CheckpointRefused, SaveCommitted, SaveTakenBack
+from outlast.events import AttemptStarted, CheckpointRefused, SaveCommitted, SaveTakenBack, SaveVerified
 from outlast.ports import Store
 from outlast.settings import Surroundings
 
@@ -68,6 +68,7 @@ class Attempt:
         self._keep, self._around = request.keep, around
         self.journal = Journal(store, request.place, claim.attempt, around)
         self._verified: list[CommitRecord] = []
+        self._noted: set[CommitName] = set()  # those of them that were not read yet
         self._failed: list[CommitName] = []  # saves of which something may be left
         self._unconfirmed: list[CommitName] = []
         self._named = NamedFiles(store, request.place)
@@ -137,6 +138,7 @@ class Attempt:
                 break
             try:
                 self._verified.append(load_record(self._store, self.place.commit(name)))
+                self._noted.add(name)
             except (CheckpointCorrupt, ObjectMissing, StoreUnreachable):
                 continue  # it is neither offered nor deleted; `outlast checkpoints verify` names it
 
@@ -175,6 +177,7 @@ class Attempt:
         Raises CheckpointCorrupt when it is not there as it was written: it is taken back then, and the last good one
         stands. Raises StoreUnreachable when it cannot be read now: it may well be good, and stays until a newer one is.
         """
+        began = self._around.clock.monotonic_seconds()
         own = {file.name for file in record.files if self.place.data_of(file.name) == record.name}
         try:
             verify_data(self._store, record, files=own, pace=effort.pace, threads=effort.threads)
@@ -185,10 +188,12 @@ class Attempt:
             self.journal.record(SaveTakenBack(record.step, record.name.text, str(error)))
             self._give_up(record.name)
             raise CheckpointCorrupt(str(error)) from error
+        seconds = self._around.clock.monotonic_seconds() - began
+        self.journal.record(SaveVerified(record.step, record.name.text, round(seconds, 6)))
         self._verified.append(record)
         self._failed += self._unconfirmed
         self._unconfirmed.clear()
-        self._tidy()
+        self._tidy(effort)
 
     def _give_up(self, name: CommitName) -> None:
         self._failed.append(name)
@@ -212,14 +217,14 @@ class Attempt:
         mark_finished(self._store, self.place, name, total, self._around.clock)
         self._tidy()
 
-    def _tidy(self) -> None:
+    def _tidy(self, effort: Effort = FULL_EFFORT) -> None:
         """Deletes what need not be kept. A storage that refuses is said, and asked again at the next save."""
         try:
             while self._failed:
                 if not remove_failed(self._store, self.place, self._failed[0], self._may_delete):
                     return
                 del self._failed[0]
-            for record in self._keep.retired(self._verified):
+            for record in self._retired(effort):
                 if not retire(self._store, self.place, record, self._named, self._may_delete):
                     return
                 self._verified.remove(record)
@@ -229,6 +234,20 @@ class Attempt:
                 self._cleaned = True
         except (StoreUnreachable, CheckpointCorrupt) as error:
             self._around.console.warning(f"old checkpoints could not be deleted: {error}")
+
+    def _retired(self, effort: Effort) -> list[CommitRecord]:
+        """What need not be kept. Only what verifies is kept in its stead: older ones are read before they count."""
+        while True:
+            retired = self._keep.retired(self._verified)
+            unread = [one for one in self._verified if one.name in self._noted and one not in retired]
+            if not retired or not unread:
+                return retired
+            try:
+                verify_data(self._store, unread[-1], pace=effort.pace, threads=effort.threads)
+            except (CheckpointCorrupt, ObjectMissing) as error:
+                self._around.console.warning(f"an older checkpoint is bad, and left alone: {error}")
+                self._verified.remove(unread[-1])
+            self._noted.discard(unread[-1].name)
 
     def _may_delete(self) -> bool:
         return superseded_by(self._store, self.place, self.number) is None

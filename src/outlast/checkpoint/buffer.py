@@ -1,7 +1,7 @@
 """Memory for an image, allocated and touched once, and the question whether there is enough of it."""
 
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -34,10 +34,11 @@ class ImageBuffer:
             return
         self._memory = None  # the old one first, so that both are never there
         size += -size % _HUGE_PAGE
-        memory = mmap.mmap(-1, size)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            with suppress(OSError):
-                memory.madvise(mmap.MADV_HUGEPAGE)
+        # Private, and no business of a forked child: huge pages are to be had, and a fork need not copy the tables.
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        for advice in ("MADV_HUGEPAGE", "MADV_DONTFORK"):
+            with suppress(OSError, AttributeError):
+                memory.madvise(getattr(mmap, advice))
         for start in range(0, size, _TOUCHED_AT_ONCE):
             _touch(memory, start, min(_TOUCHED_AT_ONCE, size - start))
         self._memory = memoryview(memory)
@@ -69,46 +70,61 @@ def _touch(memory: mmap.mmap, start: int, size: int) -> None:
 
 # --- is there enough? -------------------------------------------------------------------------------
 
-_CGROUPS = (  # limit, usage, and the part of the usage that the kernel gives back when asked
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat"),
-    (
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        "/sys/fs/cgroup/memory/memory.stat",
-    ),
-)
+# Limit, usage and statistics, of cgroup v2 and of v1's memory controller.
+_FILES = {
+    "": ("memory.max", "memory.current", "memory.stat"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat"),
+}
 
 
-def free_memory_bytes() -> int | None:
+def free_memory_bytes(root: Path = Path("/")) -> int | None:
     """What a large buffer may take, of the machine's memory and the container's; None where nobody can tell.
 
-    Linux: MemAvailable of /proc/meminfo, and the container's limit less its usage without file cache (cgroup v1 and
-    v2, Documentation/admin-guide/cgroup-v2.rst of the kernel); a twentieth stays free.
+    Linux: MemAvailable of /proc/meminfo, and for the cgroup of this process and those above it the limit less the
+    usage without file cache (Documentation/admin-guide/cgroup-v2.rst of the kernel); a twentieth stays free.
     """
-    figures = [left for left in (_machine_left(), *(_cgroup_left(*paths) for paths in _CGROUPS)) if left is not None]
+    figures = [left for left in (_machine_left(root), *_cgroups_left(root)) if left is not None]
     return min(figures, default=None)
 
 
-def _machine_left() -> int | None:
-    figures = _figures("/proc/meminfo")
+def _machine_left(root: Path) -> int | None:
+    figures = _figures(root / "proc/meminfo")
     if "MemAvailable" not in figures:
         return None
     return int((figures["MemAvailable"] - _LEFT_FREE * figures.get("MemTotal", 0)) * 1024)
 
 
-def _cgroup_left(limit_path: str, usage_path: str, stat_path: str) -> int | None:
+def _cgroups_left(root: Path) -> Iterator[int | None]:
     try:
-        limit = int(Path(limit_path).read_text())
-        usage = int(Path(usage_path).read_text())
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:  # "0::/path" of v2, "4:memory:/path" of v1
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        kind = "memory" if "memory" in controllers.split(",") else controllers
+        if kind not in _FILES:
+            continue
+        mount = root / "sys/fs/cgroup" / kind
+        folder = mount / path.lstrip("/")
+        while folder.is_relative_to(mount):  # in a container the path may be the host's, and only the mount be there
+            yield _cgroup_left(folder, *_FILES[kind])
+            folder = folder.parent
+
+
+def _cgroup_left(folder: Path, limit_file: str, usage_file: str, stat_file: str) -> int | None:
+    try:
+        limit = int((folder / limit_file).read_text())
+        usage = int((folder / usage_file).read_text())
     except (OSError, ValueError):  # "max" means no limit
         return None
-    stat = _figures(stat_path)
+    stat = _figures(folder / stat_file)
     return int(limit * (1 - _LEFT_FREE)) - usage + stat.get("inactive_file", 0) + stat.get("active_file", 0)
 
 
-def _figures(path: str) -> dict[str, int]:
+def _figures(path: Path) -> dict[str, int]:
     try:
-        lines = Path(path).read_text().splitlines()
+        lines = path.read_text().splitlines()
     except OSError:
         return {}
     words = [line.replace(":", " ").split() for line in lines]

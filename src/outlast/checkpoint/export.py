@@ -1,5 +1,6 @@
 """A checkpoint as one plain safetensors file, for tools that know nothing of outlast."""
 
+import ast
 import os
 import re
 import secrets
@@ -13,7 +14,7 @@ from outlast.checkpoint.tensors import entry, header, stored_as
 from outlast.errors import SettingsError
 from outlast.ports import Store
 
-_KEY = re.compile(r"\['((?:[^'\\]|\\.)*)'\]|\[(-?\d+)\]|\.([A-Za-z_]\w*)")
+_KEY = re.compile(r"""\[('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|\[(-?\d+)\]|\.([A-Za-z_]\w*)""")
 _STATE_DICT = ".state_dict()"
 
 
@@ -27,9 +28,13 @@ def export_file(
     all. Raises SettingsError for a part that is not there, CheckpointCorrupt, ObjectMissing, StoreUnreachable, OSError.
     """
     with open_checkpoint(store, commit) as opened:
-        chosen = dict(_chosen(opened.leaves, part))
+        found = list(_chosen(opened.leaves, part))
+        chosen = dict(found)
         if not chosen:
             raise SettingsError(f"the checkpoint has no tensors in part {part!r}")
+        if len(chosen) < len(found):
+            twice = next(name for name in chosen if [one for one, _ in found].count(name) > 1)
+            raise SettingsError(f"two tensors of part {part!r} would be named {twice!r}; export without a part")
         order = sorted(chosen.values(), key=lambda index: -_stored(opened.leaves[index])[1])
         names = {index: name for name, index in chosen.items()}
         entries, position = [], 0
@@ -70,7 +75,8 @@ def _chosen(leaves: tuple[LeafPlace, ...], part: str | None) -> Iterator[tuple[s
 
 def _short(path: str) -> str:
     """`.state_dict()['layers.0.weight']` as `layers.0.weight`, `['a'][0]` as `a.0`."""
-    keys = [quoted or number or name for quoted, number, name in _KEY.findall(path.removeprefix(_STATE_DICT))]
+    found = _KEY.findall(path.removeprefix(_STATE_DICT))
+    keys = [str(ast.literal_eval(quoted)) if quoted else number or name for quoted, number, name in found]
     return ".".join(keys)
 
 

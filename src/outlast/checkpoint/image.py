@@ -10,6 +10,7 @@ What changes in size from save to save, the tree, comes last, so that everything
 """
 
 import json
+import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -148,6 +149,14 @@ class LiveImage:
         self.tree = tree_bytes(snapshot.tree)
         self._head = layout.head(self.tree)
         self._starts = [layout.offsets[index] for index in layout.order]
+        self._kept = threading.local()
+
+    def _data(self, index: int) -> memoryview:
+        """A leaf's bytes. Where they take a copy, each thread makes one for all pieces that follow one another."""
+        kept: tuple[int, memoryview] | None = getattr(self._kept, "leaf", None)
+        if kept is None or kept[0] != index:
+            kept = self._kept.leaf = (index, self._snapshot.data(index))
+        return kept[1]
 
     def views(self, start: int, end: int) -> Iterator[memoryview]:
         layout = self.layout
@@ -160,7 +169,7 @@ class LiveImage:
                     break
                 index = layout.order[number]
                 if self._starts[number] + layout.table.sizes[index] > start:
-                    yield from _within(self._starts[number], self._snapshot.data(index), start, end)
+                    yield from _within(self._starts[number], self._data(index), start, end)
         yield from _within(*parts[1], start, end)
         yield from _within(*parts[2], start, end)
 

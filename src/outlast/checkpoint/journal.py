@@ -32,7 +32,7 @@ class Journal:
     def __init__(self, store: Store, place: TaskPlace, attempt: int, around: Surroundings) -> None:
         self._store, self._name, self._around = store, place.journal(attempt), around
         self.cheap = store.traits.local  # whether a line may be written while the training waits
-        self._lock = Lock()
+        self._lock, self._writing = Lock(), Lock()
         self._waiting: list[bytes] = []
         self._warned = self._torn = False
 
@@ -64,22 +64,21 @@ class Journal:
 
     def flush(self) -> None:
         """Writes what waits."""
-        with self._lock:
-            self._flush()
-
-    def _flush(self) -> None:
-        if not self._waiting:
-            return
-        try:
-            # After a failure the journal may end in half a line, which must not swallow the next one.
-            self._store.append(self._name, b"\n" * self._torn + b"".join(self._waiting))
-        except (StoreUnreachable, CheckpointCorrupt) as error:
-            self._torn = True
-            del self._waiting[:-_MOST_WAITING]
-            self._warn(str(error))
-            return
-        self._torn = False
-        self._waiting.clear()
+        with self._writing:
+            with self._lock:  # held for no longer: whoever only keeps an event must not wait for a bucket
+                lines, self._waiting = self._waiting, []
+            if not lines:
+                return
+            try:
+                # After a failure the journal may end in half a line, which must not swallow the next one.
+                self._store.append(self._name, b"\n" * self._torn + b"".join(lines))
+            except (StoreUnreachable, CheckpointCorrupt) as error:
+                self._torn = True
+                with self._lock:
+                    self._waiting = (lines + self._waiting)[-_MOST_WAITING:]
+                self._warn(str(error))
+            else:
+                self._torn = False
 
     def _warn(self, reason: str) -> None:
         if not self._warned:

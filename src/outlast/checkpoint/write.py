@@ -99,6 +99,7 @@ def _digests(image: Image, pieces: Sequence[Range], effort: Effort) -> list[str]
     found = [""] * len(pieces)
 
     def some(first: int) -> None:
+        effort.pace(0)  # whoever waits for the save sees that it moves
         for number in range(first, min(first + _PIECES_AT_ONCE, len(pieces))):
             running = xxhash.xxh3_128()
             for view in image.views(*pieces[number]):
@@ -185,12 +186,10 @@ class _Part:
         self._head = b"" if plain else header(entries)
         self.bytes = len(self._head) + position
 
-    def offset_of(self, position: int) -> int | None:
-        """Where a byte of the image is in the object; None if it is not."""
+    def offsets(self) -> Iterator[tuple[int, int, int]]:
+        """(start, end, where it is in the object) of each run."""
         for (start, end), at in zip(self.runs, self._starts, strict=True):
-            if start <= position < end:
-                return len(self._head) + at + position - start
-        return None
+            yield start, end, len(self._head) + at
 
     def write(self, store: Store, effort: Effort) -> None:
         store.write(self.name, self._buffers(), pace=effort.pace)
@@ -221,13 +220,14 @@ def _placed(
 
 def _fresh_places(pieces: Sequence[Range], parts: Sequence[_Part], reused: Reuse) -> Iterator[tuple[int, int]]:
     """Part and offset of each piece that is not reused, in order."""
-    current = 0
+    runs = ((part, run) for part in range(len(parts)) for run in parts[part].offsets())
+    part, (first, end, at) = 0, (0, 0, 0)
     for number, (start, _) in enumerate(pieces):
         if number in reused:
             continue
-        while (offset := parts[current].offset_of(start)) is None:
-            current += 1
-        yield current, offset
+        while start >= end:
+            part, (first, end, at) = next(runs)
+        yield part, at + start - first
 
 
 def _new_file(place: TaskPlace, name: CommitName) -> str:

@@ -58,6 +58,9 @@ def places_of(*, url: str, job: str | None, run: str | None, task: int | None) -
 def chosen_checkpoint(*, step: int | None, **which: Any) -> Surveyed:
     """The checkpoint of a step, else the newest that counts; says so and leaves with 1 where there is none."""
     store, places = places_of(**which)
+    if len(places) > 1:
+        there = ", ".join(place.folder for place in places)
+        raise SettingsError(f"there are several tasks in {which['url']!r}: {there}; choose with --job, --run, --task")
     every = [one for place in places for one in survey(store, place, verify=False)]
     known = [one for one in every if one.standing == "counted" or step is not None]
     found = [one for one in known if step is None or one.name.step == step]
