@@ -15,6 +15,7 @@ from benchmarks.states import State
 
 OURS = {f"outlast {mode}": mode for mode in ("background", "lazy", "blocking")}
 _NAME = "bench"
+_READ_BACK_SECONDS = 120.0
 
 
 class Outlast:
@@ -37,7 +38,8 @@ class Outlast:
             folder / "store", state=state.parts, every="1h", keep=1, name=_NAME, random_state=False, saving=self._mode
         )
         self._loop = iter(self._job.steps(None))
-        next(self._loop)
+        for _ in range(3):  # the memory of saves is got at the first border
+            next(self._loop)
         self._begun = 0.0
 
     def save(self) -> Stall:
@@ -71,7 +73,14 @@ class Outlast:
         return self._folder / "store"
 
     def tidy(self) -> None:
-        """keep=1 does it."""
+        """keep=1 does it, once the save has been read back."""
+        until = time.monotonic() + _READ_BACK_SECONDS
+        while time.monotonic() < until:
+            events = self._recorded()
+            if any(event["event"] == "SaveVerified" and event["monotonic"] >= self._begun for event in events):
+                return
+            time.sleep(0.01)
+        raise RuntimeError(f"the save was not read back within {_READ_BACK_SECONDS} s")
 
     def restore(self, state: State, folder: Path) -> None:
         self._job = outlast.Job(
