@@ -130,3 +130,19 @@ def test_a_store_of_a_later_format_is_left_alone(tmp_path: Path) -> None:
 def test_epochs_as_interval_is_refused_for_a_loop_of_steps(tmp_path: Path) -> None:
     with pytest.raises(outlast.SettingsError, match="has none"):
         make(tmp_path, every=outlast.Epochs(1)).steps(3)
+
+
+@pytest.mark.parametrize("left", [b"", b'{"digest":"xxh3_128:12'])
+def test_a_mark_or_a_binding_that_a_death_cut_short_is_made_anew(
+    left: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a mounted bucket a record appears under its name before it is whole."""
+    monkeypatch.setenv("CLOUD_RUN_JOB", "promise")
+    monkeypatch.setenv("CLOUD_RUN_EXECUTION", "promise-x1")
+    binding = tmp_path / "promise/executions/promise-x1.json"
+    binding.parent.mkdir(parents=True)
+    for cut in (tmp_path / STORE_MARK, binding):
+        cut.write_bytes(left)
+    make(tmp_path).save()
+    assert [one.step for one in records(tmp_path)] == [0]
+    assert make(tmp_path).resumed_from == 0

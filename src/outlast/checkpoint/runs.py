@@ -40,7 +40,11 @@ class RunRequest:
 def mark_store(store: Store) -> None:
     """Marks the root as a store, so that tools know it for one. Raises SettingsError for one of another format."""
     _create_once(store, STORE_MARK, {"format": FORMAT})
-    check_store(store)
+    try:
+        check_store(store)
+    except CheckpointCorrupt:
+        _create_again(store, STORE_MARK, {"format": FORMAT})
+        check_store(store)
 
 
 def check_store(store: Store) -> None:
@@ -66,10 +70,13 @@ def find_or_start_run(store: Store, request: RunRequest, clock: Clock) -> RunPla
     if request.execution is None:
         return _start(store, _newest_or_next(store, request, unfinished_only=False), request, clock)
     binding = f"{request.job}/{EXECUTIONS}/{checked_name(request.execution, setting='execution')}.json"
-    bound = _bound_run(store, binding)
+    try:
+        bound, create = _bound_run(store, binding), _create_once
+    except CheckpointCorrupt:
+        bound, create = None, _create_again
     if bound is None:
         bound = _newest_or_next(store, request, unfinished_only=True).run
-        _create_once(store, binding, {"run": bound, "at": iso_utc(clock.wall_seconds())})
+        create(store, binding, {"run": bound, "at": iso_utc(clock.wall_seconds())})
         bound = _bound_run(store, binding) or bound
     # Only now: a run started by the task that came second, and left, would be the newest one for ever.
     return _start(store, RunPlace(request.job, bound), request, clock)
@@ -148,6 +155,12 @@ def _bound_run(store: Store, binding: str) -> str | None:
         return checked_name(str(load_sealed(store, binding)["run"]), setting="run")
     except ObjectMissing:
         return None
+
+
+def _create_again(store: Store, name: str, record: Mapping[str, Any]) -> None:
+    """For a record that nobody could read, so that nothing rests on it: a death on a mounted bucket cut it short."""
+    store.delete(name)
+    _create_once(store, name, record)
 
 
 def _create_once(store: Store, name: str, record: Mapping[str, Any]) -> None:
