@@ -49,8 +49,8 @@ def run(folder: Path, steps: int) -> dict[str, object]:
     return {**job.state, "resumed_from": job.resumed_from}
 
 
-def test_there_is_a_store_of_the_present_format() -> None:
-    assert [store.name for store in STORES] == ["format-1"]
+def test_there_is_a_store_of_each_format_up_to_the_present_one() -> None:
+    assert [store.name for store in STORES] == ["format-1", "format-2"]
 
 
 @pytest.mark.parametrize("store", STORES, ids=lambda store: store.name)
