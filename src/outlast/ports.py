@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 Bytes = bytes | bytearray | memoryview
 
@@ -52,6 +52,15 @@ class OpenObject(Protocol):
 
         Several threads may read at a time.
         """
+        ...
+
+
+@runtime_checkable
+class ScatteringObject(OpenObject, Protocol):
+    """An open object whose range can go to many places at about the cost of one."""
+
+    def read_into_all(self, offset: int, targets: Sequence[memoryview]) -> None:
+        """Fills the targets, one after the other, from `offset` on; as `read_into`."""
         ...
 
 
@@ -187,6 +196,19 @@ class ArraySpec:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
+class ArrayFacts(NamedTuple):
+    """What one array is and where, as `Framework` says it in `spec`, `writable`, `nbytes` and `span`.
+
+    `key` is equal for two arrays of one walk exactly when their `alias_key` is.
+    """
+
+    spec: ArraySpec
+    writable: bool
+    nbytes: int
+    key: Hashable
+    span: tuple[int, int] | None
+
+
 class Unsupported(Exception):
     """A framework cannot restore this value faithfully; the text says why. The engine adds the key path."""
 
@@ -229,6 +251,13 @@ class Framework(Protocol):
 
     def spec(self, value: Any) -> ArraySpec:
         """Raises Unsupported for what cannot be restored (object arrays, sparse, quantized, meta)."""
+        ...
+
+    def looker(self) -> Callable[[Any], ArrayFacts]:
+        """What tells all about one array after another; raises Unsupported as `spec` does.
+
+        For one walk over a state: it remembers kinds of arrays, so that many alike take little time.
+        """
         ...
 
     def buffer(self, value: Any) -> memoryview:

@@ -1,7 +1,7 @@
 """Torch tensors, parameters and random generators as bytes and plain values, and back."""
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
@@ -19,7 +19,7 @@ from outlast.frameworks.torch_memory import (
     note_write,
     window,
 )
-from outlast.ports import ArraySpec, Unsupported
+from outlast.ports import ArrayFacts, ArraySpec, Unsupported
 
 Tensor = torch.Tensor
 
@@ -49,6 +49,10 @@ class TorchFramework:
         if not value.is_contiguous() and is_dense(value.shape, value.stride()):
             extra["stride"] = list(value.stride())
         return ArraySpec(self.name, word, tuple(value.shape), extra)
+
+    def looker(self) -> Callable[[Tensor], ArrayFacts]:
+        """Tensors are alike that differ only in their address."""
+        return torch_copies.Looker(self)
 
     def buffer(self, value: Tensor) -> memoryview:
         """A view of the memory for contiguous CPU tensors, else a copy."""
