@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -126,12 +126,17 @@ class _Reader:
         self._record, self._image, self._files = record, image, files
         self._threads, self._meanwhile, self._pace = threads, meanwhile, pace
         self._ends = list(accumulate(piece.bytes for piece in image.pieces))
+        self._scattering = [file if isinstance(file, ScatteringObject) else None for file in files]
 
     def read_all(self, leaves: Sequence[LeafPlace], homes: Mapping[int, memoryview]) -> None:
         """Reads and verifies every piece; what belongs to a leaf with a home goes there."""
-        places = [(leaves[index].offset, len(home), home) for index, home in homes.items() if len(home)]
-        occupied = sorted(places, key=itemgetter(0))
-        if any(at + size > following for (at, size, _), (following, _, _) in pairwise(occupied)):
+        occupied = []
+        for index, home in homes.items():
+            _, _, first, size = leaves[index]
+            if size:
+                occupied.append((first, first + size, home))
+        occupied.sort(key=itemgetter(0))
+        if any(last > first for (_, last, _), (first, _, _) in pairwise(occupied)):
             raise CheckpointCorrupt(f"leaves of step {self._record.step} overlap")
         starts = [start for start, _, _ in occupied]
         scratch = threading.local()
@@ -140,8 +145,7 @@ class _Reader:
             for number in range(first, min(first + _PIECES_AT_ONCE, len(self._ends))):
                 whole = _scratch(scratch, self._image.pieces[number].bytes)
                 start = self._ends[number] - len(whole)
-                low = max(bisect_right(starts, start) - 1, 0)
-                self._read_parts(number, whole, _parts(start, whole, islice(occupied, low, None)))
+                self._read_parts(number, whole, _parts(start, whole, occupied, max(bisect_right(starts, start) - 1, 0)))
 
         self._run(some, range(0, len(self._ends), _PIECES_AT_ONCE))
 
@@ -182,11 +186,11 @@ class _Reader:
     def _read_parts(self, number: int, whole: memoryview, parts: list[memoryview]) -> None:
         """Reads and verifies a piece that has its place in several parts; `whole` is memory for all of it."""
         piece = self._image.pieces[number]
-        file = self._files[piece.file]
+        scattering = self._scattering[piece.file]
         if len(parts) < 2:
             self._read(number, parts[0] if parts else whole)
-        elif isinstance(file, ScatteringObject):
-            file.read_into_all(piece.offset, parts)
+        elif scattering is not None:
+            scattering.read_into_all(piece.offset, parts)
             digest = xxhash.xxh3_128()
             for part in parts:
                 digest.update(part)
@@ -219,23 +223,25 @@ def _scratch(own: threading.local, size: int) -> memoryview:
     return memoryview(memory)[:size]
 
 
-def _parts(start: int, whole: memoryview, occupied: Iterable[tuple[int, int, memoryview]]) -> list[memoryview]:
+def _parts(
+    start: int, whole: memoryview, occupied: Sequence[tuple[int, int, memoryview]], position: int
+) -> list[memoryview]:
     """Where the bytes of a piece go, in order: to the homes of the leaves, into `whole` where there is none.
 
-    `occupied`: first byte, size and home of each leaf from the last one on that may begin before the piece.
+    `occupied`: first byte, one past the last, and home of each leaf; `position`: of one before the piece's second.
     """
     at, end = start, start + len(whole)
     parts = []
-    for offset, size, home in occupied:
-        if offset >= end:
+    for number in range(position, len(occupied)):
+        first, last, home = occupied[number]
+        if first >= end:
             break
-        low, high = max(offset, start), min(offset + size, end)
-        if low >= high:
+        if last <= start:
             continue
-        if low > at:
-            parts.append(whole[at - start : low - start])
-        parts.append(home if high - low == size else home[low - offset : high - offset])
-        at = high
+        if first > at:
+            parts.append(whole[at - start : first - start])
+        parts.append(home if start <= first and last <= end else home[max(start - first, 0) : end - first])
+        at = last
     if at < end:
         parts.append(whole[at - start :])
     return parts

@@ -95,12 +95,9 @@ class TorchFramework:
 
     def target(self, value: Tensor) -> memoryview | None:
         """Of contiguous CPU tensors."""
-        plain = value.detach()
-        if value.device.type != "cpu" or plain.numel() == 0 or not plain.is_contiguous():
+        if not value.is_cpu or value.numel() == 0 or not value.is_contiguous() or value.is_conj() or value.is_neg():
             return None
-        if plain.is_conj() or plain.is_neg():
-            return None
-        return window(plain)
+        return window(value)
 
     def filled(self, value: Tensor) -> None:
         """Autograd must hear of it."""

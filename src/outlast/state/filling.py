@@ -2,6 +2,8 @@
 
 import ctypes
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from outlast.ports import Framework
@@ -30,15 +32,14 @@ class Filling:
         view = None if leaf in self.targets or leaf in self._done else framework.target(array)
         if view is not None:
             self.targets[leaf] = view
+        return partial(self._fill, framework, array, leaf, view)
 
-        def fill() -> Any:
-            if view is not None and self.targets.get(leaf) is view:
-                framework.filled(array)
-            else:
-                framework.fill(array, self._read(leaf))
-            return array
-
-        return fill
+    def _fill(self, framework: Framework, array: Any, leaf: int, view: memoryview | None) -> Any:
+        if view is not None and self.targets.get(leaf) is view:
+            framework.filled(array)
+        else:
+            framework.fill(array, self._read(leaf))
+        return array
 
     def settle(self) -> None:
         """Once all is planned: no two leaves may go to one piece of memory, since they are read in any order and
@@ -56,12 +57,16 @@ class Filling:
 def overlapping(targets: Mapping[int, memoryview]) -> set[int]:
     """The leaves whose targets share memory."""
     found: set[int] = set()
+    spans = [(start := _address(view), start + len(view), leaf) for leaf, view in targets.items()]
+    spans.sort()
+    if all(one[1] <= following[0] for one, following in pairwise(spans)):
+        return found  # as nearly always
     end, longest = 0, -1
-    for start, leaf in sorted((_address(view), leaf) for leaf, view in targets.items()):
+    for start, last, leaf in spans:
         if start < end:
             found |= {leaf, longest}
-        if start + len(targets[leaf]) > end:
-            end, longest = start + len(targets[leaf]), leaf
+        if last > end:
+            end, longest = last, leaf
     return found
 
 

@@ -62,6 +62,8 @@ class Restorer:
         Raises StateMismatch naming the key path of what differs.
         """
         make = self._plan(path, node, template)
+        if path in self._met:  # the one value there: nothing can stand below it
+            return make
         for lost in self._ground.below(path):
             if lost not in self._met:
                 raise StateMismatch(
@@ -75,9 +77,9 @@ class Restorer:
         if not isinstance(node, dict):
             return lambda: node
         kind = node.get("$")
-        if kind is not None and "leaf" in node and not 0 <= node["leaf"] < len(self._specs):
-            raise IndexError(f"{path} has leaf {node['leaf']}, which the checkpoint lacks")
         if kind is not None and "leaf" in node:
+            if not 0 <= node["leaf"] < len(self._specs):
+                raise IndexError(f"{path} has leaf {node['leaf']}, which the checkpoint lacks")
             self.filling.need(node["leaf"])
         if kind is None:
             return self._kept(path, node, template, self._dict(path, node.items(), dict, template))
@@ -86,6 +88,8 @@ class Restorer:
             return lambda: value
         if kind == "same":
             return self._same(path, node, template)
+        if kind == "array" and path in self._ground.standing:
+            return self._in_place(path, node, template)
         builder = _BUILDERS.get(kind)
         if builder is None:
             raise StateMismatch(f"{path} is of kind {kind!r}, which this version of outlast does not know")
@@ -93,16 +97,19 @@ class Restorer:
 
     def _kept(self, path: str, node: Node, template: Any, make: Make) -> Make:
         """Remembers what came out, for later references to it."""
-        shared = self._ground.sharing.aliases.get(path)
-        if shared is not None and shared in self._nodes:
-            raise StateMismatch(f"{path} and {shared} are one object in the program, and were two in the checkpoint")
-        self._nodes[path], self._standing[path] = node, template
+        self._note(path, node, template)
 
         def kept() -> Any:
             self._made[path] = make()
             return self._made[path]
 
         return kept
+
+    def _note(self, path: str, node: Node, template: Any) -> None:
+        shared = self._ground.sharing.aliases.get(path)
+        if shared is not None and shared in self._nodes:
+            raise StateMismatch(f"{path} and {shared} are one object in the program, and were two in the checkpoint")
+        self._nodes[path], self._standing[path] = node, template
 
     def _same(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
         first = node["as"]
@@ -240,18 +247,27 @@ class Restorer:
 
         return make
 
+    def _in_place(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        """An array where a value stands that is restored in place: this array, which nothing is made for."""
+        spec = self._specs[node["leaf"]]
+        framework = self._framework(path, spec.framework)
+        self._expect(path, Standing.array(spec))
+        self._note(path, node, template)
+        self._made[path] = template
+        return self.filling.step(framework, template, node["leaf"])
+
     def _array(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
         spec = self._specs[node["leaf"]]
         framework = self._framework(path, spec.framework)
-        if self._expect(path, Standing.array(spec)):
+        saved = Standing.array(spec)
+        if self._expect(path, saved):
             return self.filling.step(framework, template, node["leaf"])
         inside = self._ground.inside.get(path)
         if inside is not None and inside != spec.dtype:  # load_state_dict would cast without a word
             raise StateMismatch(f"{path} is {inside} in the program, {spec.dtype} in the checkpoint; nothing is cast")
         assigned = self._ground.assigned.get(path)
-        if assigned is not None and assigned != Standing.array(spec):
-            found = Standing.array(spec).what
-            raise StateMismatch(f"{path} is a {assigned.what} in the program and a {found} in the checkpoint")
+        if assigned is not None and assigned != saved:
+            raise StateMismatch(f"{path} is a {assigned.what} in the program and a {saved.what} in the checkpoint")
         standing = template if framework.owns(template) else None
 
         def make() -> Any:
@@ -269,7 +285,7 @@ class Restorer:
         standing = self._ground.standing.get(path)
         if standing is None:
             return False
-        if standing != saved:
+        if standing is not saved and standing != saved:
             raise StateMismatch(f"{path} is a {standing.what} in the program and a {saved.what} in the checkpoint")
         self._met.add(path)
         return True
