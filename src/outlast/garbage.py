@@ -1,4 +1,4 @@
-"""Python's garbage collector at rest while thousands of lasting objects are made: it would look at all of them, often."""
+"""Python's garbage collector at rest while thousands of lasting objects are made: it would look at all, often."""
 
 import gc
 from collections.abc import Iterator

@@ -298,6 +298,14 @@ class Framework(Protocol):
         """
         ...
 
+    def kept_arrays(self, value: object) -> Mapping[str, Any]:
+        """Arrays that an object holds by itself, by key path below its state_dict, as in "['state'][0]['step']".
+
+        Only where its load_state_dict does no more than take over what it is given, so that it may be given these very
+        arrays with other content; else none.
+        """
+        ...
+
     def target(self, value: Any) -> memoryview | None:
         """The memory of a writable value, where writing its bytes is the same as `fill`; None where it is not.
 

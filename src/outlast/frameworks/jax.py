@@ -75,6 +75,10 @@ class JaxFramework:
         """None: JAX has no such objects."""
         return None
 
+    def kept_arrays(self, value: object) -> Mapping[str, jax.Array]:
+        """None: JAX has no such objects."""
+        return {}
+
     def target(self, value: jax.Array) -> memoryview | None:
         """None: nobody can change it."""
         return None

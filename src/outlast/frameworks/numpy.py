@@ -79,6 +79,10 @@ class NumpyFramework:
         """None: NumPy has no such objects."""
         return None
 
+    def kept_arrays(self, value: object) -> Mapping[str, Array]:
+        """None: NumPy has no such objects."""
+        return {}
+
     def target(self, value: Array) -> memoryview | None:
         """Of arrays in C order."""
         if not value.flags.c_contiguous or not value.flags.writeable or not value.nbytes:

@@ -63,9 +63,7 @@ class Looker:
         if reach is None:
             return ArrayFacts(spec, writable, nbytes, id(value), None)
         place: int = value.__array_interface__["data"][0]
-        return ArrayFacts(
-            spec, writable, nbytes, (place, dtype, shape, strides), (place + reach[0], place + reach[1])
-        )
+        return ArrayFacts(spec, writable, nbytes, (place, dtype, shape, strides), (place + reach[0], place + reach[1]))
 
     def _look(self, value: Array) -> tuple[ArraySpec, bool, int, tuple[int, int] | None, object]:
         framework = self._framework

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import torch
 
-from outlast.frameworks import torch_copies, torch_loaders, torch_modules
+from outlast.frameworks import torch_copies, torch_loaders, torch_modules, torch_optimizers
 from outlast.frameworks.memory import can_be_adopted
 from outlast.frameworks.torch_lazy import LazyCopy
 from outlast.frameworks.torch_memory import (
@@ -92,6 +92,10 @@ class TorchFramework:
     def state_arrays(self, value: object) -> Mapping[str, Tensor] | None:
         """Of modules without hooks or methods of their own for their state."""
         return torch_modules.state_arrays(value)
+
+    def kept_arrays(self, value: object) -> Mapping[str, Tensor]:
+        """Moments and steps of torch's optimizers."""
+        return torch_optimizers.kept_arrays(value)
 
     def target(self, value: Tensor) -> memoryview | None:
         """Of contiguous CPU tensors."""

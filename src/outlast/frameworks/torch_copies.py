@@ -84,9 +84,7 @@ class Looker:
         if nbytes == 0:
             return ArrayFacts(spec, writable, 0, id(value), None)
         place = value.data_ptr()
-        return ArrayFacts(
-            spec, writable, nbytes, (place, number), None if extent is None else (place, place + extent)
-        )
+        return ArrayFacts(spec, writable, nbytes, (place, number), None if extent is None else (place, place + extent))
 
     def _look(self, value: Tensor) -> tuple[ArraySpec, bool, int, int | None, int]:
         framework = self._framework

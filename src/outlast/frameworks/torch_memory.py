@@ -88,6 +88,6 @@ def window(tensor: torch.Tensor) -> memoryview:
     if nbytes == 0:
         return memoryview(bytearray())
     memory = (ctypes.c_ubyte * nbytes).from_address(tensor.data_ptr())
-    # Any attribute of the buffer's owner lives as long as it. Not the tensor, which may get other memory.
-    memory.storage = tensor.untyped_storage()  # type: ignore[attr-defined]
+    # The storage and not the tensor, which may get another one.
+    memory.storage = tensor.untyped_storage()  # type: ignore[attr-defined]  # any attribute lives as long as its owner
     return memoryview(memory).cast("B")

@@ -21,6 +21,8 @@ class Filling:
         self.leaves: set[int] = set()
         self.targets: dict[int, memoryview] = {}
         self._done: set[int] = set()
+        self._offered: set[int] = set()
+        self._by_hand: list[tuple[Framework, Any]] = []
 
     def need(self, leaf: int) -> None:
         """A step will read this leaf."""
@@ -32,6 +34,8 @@ class Filling:
         view = None if leaf in self.targets or leaf in self._done else framework.target(array)
         if view is not None:
             self.targets[leaf] = view
+        else:
+            self._by_hand.append((framework, array))
         return partial(self._fill, framework, array, leaf, view)
 
     def _fill(self, framework: Framework, array: Any, leaf: int, view: memoryview | None) -> Any:
@@ -41,15 +45,40 @@ class Filling:
             framework.fill(array, self._read(leaf))
         return array
 
+    def offer(self, framework: Framework, array: Any, leaf: int, otherwise: Callable[[], Any]) -> Callable[[], Any]:
+        """The step that gives an array with the leaf in it, this one if nothing else lies in its memory."""
+        view = None if leaf in self.targets or leaf in self._done else framework.target(array)
+        if view is None:
+            return otherwise
+        self.targets[leaf] = view
+        self._offered.add(leaf)
+
+        def give() -> Any:
+            if self.targets.get(leaf) is not view:
+                return otherwise()
+            framework.filled(array)
+            return array
+
+        return give
+
     def settle(self) -> None:
         """Once all is planned: no two leaves may go to one piece of memory, since they are read in any order and
         verified where they lie. Such arrays are filled in the order of the plan instead."""
         for leaf in overlapping(self.targets):
             del self.targets[leaf]
+        offered = self._offered & self.targets.keys()
+        spans = [framework.span(array) for framework, array in self._by_hand] if offered else []
+        for start, end in filter(None, spans):
+            for leaf in offered & self.targets.keys():
+                at = _address(self.targets[leaf])
+                if start < at + len(self.targets[leaf]) and at < end:
+                    del self.targets[leaf]
 
     def let_go(self) -> None:
         """Once the steps are done: keeps no view of the program's memory, which would hinder its owner."""
         self.targets.clear()
+        self._offered.clear()
+        self._by_hand.clear()
         self._done |= self.leaves
         self.leaves.clear()
 

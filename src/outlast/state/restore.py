@@ -54,6 +54,7 @@ class Restorer:
         self._standing: dict[str, Any] = {}
         self._made: dict[str, Any] = {}
         self._inside: dict[str, Any] = {}  # arrays of objects that are filled without load_state_dict
+        self._kept_arrays: dict[str, Any] = {}  # of objects, which load_state_dict may be given
         self.filling = Filling(read)
 
     def plan(self, path: str, node: Node, template: Any = ABSENT) -> Make:
@@ -86,10 +87,8 @@ class Restorer:
         if kind in FROM_NODE and "leaf" not in node:
             value = FROM_NODE[kind](node)
             return lambda: value
-        if kind == "same":
-            return self._same(path, node, template)
-        if kind == "array" and path in self._ground.standing:
-            return self._in_place(path, node, template)
+        if kind == "same" or (kind == "array" and path in self._ground.standing):  # nothing is made, so nothing is kept
+            return (self._same if kind == "same" else self._in_place)(path, node, template)
         builder = _BUILDERS.get(kind)
         if builder is None:
             raise StateMismatch(f"{path} is of kind {kind!r}, which this version of outlast does not know")
@@ -276,6 +275,9 @@ class Restorer:
             except Unsupported as error:
                 raise StateMismatch(f"{path} cannot be restored: {error}") from error
 
+        kept = self._kept_arrays.get(path)
+        if kept is not None and framework.owns(kept) and framework.spec(kept) == spec:
+            return self.filling.offer(framework, kept, node["leaf"], make)
         return make
 
     # --- objects ------------------------------------------------------------------------------------
@@ -326,6 +328,9 @@ class Restorer:
                 f"{path} is a {node['class']} in the checkpoint and a {class_name(type(template))} in the program"
             )
         self._met.add(path)
+        framework = self._framework_named("torch")
+        kept = framework.kept_arrays(template) if framework else {}
+        self._kept_arrays.update((f"{path}.state_dict(){name}", held) for name, held in kept.items())
         state = self._plan(f"{path}.state_dict()", node["v"], ABSENT)
         fills = self._fills(f"{path}.state_dict()", node["v"], template)
         if fills is not None:
