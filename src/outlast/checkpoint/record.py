@@ -159,10 +159,10 @@ def _of_format_1(fields: dict[str, Any]) -> CommitRecord:
 
 def parsed_leaves(data: bytes, image: RankImage) -> tuple[LeafPlace, ...]:
     """The table of leaves as it lies in an image; raises ValueError or the like for one that makes no sense."""
-    known: dict[str, ArraySpec] = {}
+    known: dict[tuple[str, str, str], ArraySpec] = {}
     leaves = []
     for name, framework, dtype, shape, extra, start, size in json.loads(data):
-        about = f"{framework!r} {dtype!r} {shape!r} {extra!r}"  # not by what is equal: True is 1, and 1.0
+        about = (framework, dtype, f"{shape} {extra}")  # by text, for True is equal to 1, and 1.0
         spec = known.get(about)
         if spec is None:
             spec = known[about] = parsed_spec(framework, dtype, shape, extra)

@@ -108,8 +108,8 @@ class Capture:
             self.made.sharing.check_against(self._ground.sharing, self._ground.standing)
 
     def _check_nothing_vanished(self, path: str) -> None:
-        if self._ground is None:
-            return
+        if self._ground is None or (path in self.made.standing and path in self._ground.standing):
+            return  # nor can anything have stood below an array or the like
         for lost in self._ground.below(path):
             if lost not in self.made.standing:
                 raise StateUnsupported(

@@ -146,16 +146,13 @@ class UserState:
         """
         self.refuse_new_parts()
         frameworks = frameworks_in_use()
-        return self._revisit(frameworks, progress, held) or self._walk(frameworks, progress, held)
+        with collector_at_rest():  # the shapes of all arrays, for a moment, would set it going
+            return self._revisit(frameworks, progress, held) or self._walk(frameworks, progress, held)
 
     def _walk(self, frameworks: Sequence[Framework], progress: Progress, held: RandomState | None) -> Snapshot:
         """Every check, and a structure to remember."""
         self.full_walks += 1
         self._structure = None
-        with collector_at_rest():
-            return self._walked(frameworks, progress, held)
-
-    def _walked(self, frameworks: Sequence[Framework], progress: Progress, held: RandomState | None) -> Snapshot:
         capture = Capture(frameworks, ground=self._ground, classes=self._classes, require_finite=self._require_finite)
         parts = {name: capture.add(_path(name), value) for name, value in self.parts.items()}
         capture.check_sharing()
