@@ -17,6 +17,7 @@ from outlast.clock import parse_duration
 from outlast.console import Console
 from outlast.errors import ExitingError, LoopMisused, SettingsError
 from outlast.events import Logged
+from outlast.garbage import collector_at_rest
 from outlast.loops import BatchLoop, EpochLoop, StepLoop, check_total
 from outlast.notices import Notice
 from outlast.options import Options, checked_saving, default_job_name
@@ -110,7 +111,7 @@ class Job:
                 raise SettingsError(f"state={type(state).__name__} is not a dict of named parts")
             self._state = UserState(state, classes=classes, random_state=random_state, require_finite=require_finite)
             self._session = Session(self._state, options, around)
-        with self._telling():
+        with self._telling(), collector_at_rest():
             self._session.start()
         self._loop: StepLoop | EpochLoop | None = None
         self._logged_at = -math.inf

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 Bytes = bytes | bytearray | memoryview
 
@@ -52,6 +52,15 @@ class OpenObject(Protocol):
 
         Several threads may read at a time.
         """
+        ...
+
+
+@runtime_checkable
+class ScatteringObject(OpenObject, Protocol):
+    """An open object whose range can go to many places at about the cost of one."""
+
+    def read_into_all(self, offset: int, targets: Sequence[memoryview]) -> None:
+        """Fills the targets, one after the other, from `offset` on; as `read_into`."""
         ...
 
 
@@ -187,6 +196,19 @@ class ArraySpec:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
+class ArrayFacts(NamedTuple):
+    """What one array is and where, as `Framework` says it in `spec`, `writable`, `nbytes` and `span`.
+
+    `key` is equal for two arrays of one walk exactly when their `alias_key` is.
+    """
+
+    spec: ArraySpec
+    writable: bool
+    nbytes: int
+    key: Hashable
+    span: tuple[int, int] | None
+
+
 class Unsupported(Exception):
     """A framework cannot restore this value faithfully; the text says why. The engine adds the key path."""
 
@@ -231,6 +253,13 @@ class Framework(Protocol):
         """Raises Unsupported for what cannot be restored (object arrays, sparse, quantized, meta)."""
         ...
 
+    def looker(self) -> Callable[[Any], ArrayFacts]:
+        """What tells all about one array after another; raises Unsupported as `spec` does.
+
+        For one walk over a state: it remembers kinds of arrays, so that many alike take little time.
+        """
+        ...
+
     def buffer(self, value: Any) -> memoryview:
         """Its bytes, without a copy where the memory allows; valid until the value changes."""
         ...
@@ -266,6 +295,14 @@ class Framework(Protocol):
         """An object's own arrays by the keys of its state_dict, where load_state_dict would only fill them.
 
         None for other objects, and where it might do more.
+        """
+        ...
+
+    def kept_arrays(self, value: object) -> Mapping[str, Any]:
+        """Arrays that an object holds by itself, by key path below its state_dict, as in "['state'][0]['step']".
+
+        Only where its load_state_dict does no more than take over what it is given, so that it may be given these very
+        arrays with other content; else none.
         """
         ...
 

@@ -134,14 +134,99 @@ def test_an_optimizer_gets_the_memory_that_was_read(kind: Any, started: bool) ->
         train(mine, 1)
         train(expected, 1)
     checkpoint = InMemory(saved)
+    before = [one for one in held(mine) if one is not None]
     checkpoint.restore(UserState(mine))
+    if before:
+        assert [id(one) for one in held(mine) if one is not None] == list(map(id, before))
     for name in ("model", "optimizer"):
         expected[name].load_state_dict(copy.deepcopy(saved[name].state_dict()))
         assert same(mine[name].state_dict(), expected[name].state_dict())
     memory = {ctypes.addressof(ctypes.c_ubyte.from_buffer(one)) for one in checkpoint.given.values()}
-    state = mine["optimizer"].state[mine["model"].weight]
-    assert {one.data_ptr() for one in state.values() if one is not None} <= memory
+    assert before or {one.data_ptr() for one in held(mine) if one is not None} <= memory
     assert same(train(mine, 2), train(expected, 2))
+
+
+def held(parts: dict[str, Any]) -> list[Any]:
+    return list(parts["optimizer"].state[parts["model"].weight].values())
+
+
+OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "amsgrad": lambda values: torch.optim.AdamW(values, lr=0.1, amsgrad=True),
+    "fused": lambda values: torch.optim.AdamW(values, lr=0.1, fused=True),
+    "foreach": lambda values: torch.optim.Adam(values, lr=0.1, foreach=True),
+    "tensor lr": lambda values: torch.optim.Adam(values, lr=torch.tensor(0.1)),
+    "nesterov": lambda values: torch.optim.SGD(values, lr=0.1, momentum=0.9, nesterov=True),
+    "rmsprop": lambda values: torch.optim.RMSprop(values, lr=0.1, momentum=0.9, centered=True),
+    "radam": lambda values: torch.optim.RAdam(values, lr=0.1),
+    "asgd": lambda values: torch.optim.ASGD(values, lr=0.1),
+}
+
+
+def build_with(make_optimizer: Callable[[Any], torch.optim.Optimizer], *, steps: int, lr: float) -> dict[str, Any]:
+    torch.manual_seed(3)
+    model = torch.nn.Linear(4, 4)
+    parts = {"model": model, "optimizer": make_optimizer(model.parameters())}
+    train(parts, steps)
+    parts["optimizer"].param_groups[0]["weight_decay"] = lr
+    return parts
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_optimizer_that_has_taken_steps_is_filled_in_place_as_load_state_dict_would(name: str) -> None:
+    saved = build_with(OPTIMIZERS[name], steps=3, lr=0.5)
+    mine, expected = (build_with(OPTIMIZERS[name], steps=1, lr=0.0) for _ in range(2))
+    checkpoint, before = InMemory(saved), held(mine)
+    accepted = checkpoint.restore(UserState(mine))
+    for part in ("model", "optimizer"):
+        expected[part].load_state_dict(copy.deepcopy(saved[part].state_dict()))
+        assert same(mine[part].state_dict(), expected[part].state_dict())
+    assert all(one is other for one, other in zip(held(mine), before, strict=True) if isinstance(one, torch.Tensor))
+    assert any("optimizer" in checkpoint.names[leaf] for leaf in accepted.targets)
+    for _ in range(3):
+        assert same(train(mine, 1), train(expected, 1))
+    assert same(mine["optimizer"].state_dict(), expected["optimizer"].state_dict())
+
+
+class OwnOptimizer(torch.optim.SGD):
+    def load_state_dict(self, state_dict: Any) -> None:
+        super().load_state_dict(copy.deepcopy(state_dict))
+
+
+def _hooked(values: Any) -> torch.optim.Optimizer:
+    optimizer = torch.optim.SGD(values, lr=0.1, momentum=0.9)
+    optimizer.register_load_state_dict_pre_hook(lambda _, state: None)
+    return optimizer
+
+
+@pytest.mark.parametrize("kind", [lambda values: OwnOptimizer(values, lr=0.1, momentum=0.9), _hooked])
+def test_an_optimizer_that_may_do_more_gets_tensors_of_its_own(kind: Any) -> None:
+    saved, mine = build_with(kind, steps=2, lr=0.5), build_with(kind, steps=1, lr=0.0)
+    checkpoint, [before] = InMemory(saved), held(mine)
+    as_before = before.clone()
+    accepted = checkpoint.restore(UserState(mine))
+    assert torch.equal(before, as_before)
+    assert not any("optimizer" in checkpoint.names[leaf] for leaf in accepted.targets)
+    assert same(mine["optimizer"].state_dict(), saved["optimizer"].state_dict())
+
+
+@pytest.mark.parametrize("other", ["moment", "strided array"])
+def test_moments_that_share_memory_come_back_apart(other: str) -> None:
+    saved = build_with(lambda values: torch.optim.SGD(values, lr=0.1, momentum=0.9), steps=2, lr=0.5)
+    mine = build_with(lambda values: torch.optim.SGD(values, lr=0.1, momentum=0.9), steps=1, lr=0.0)
+    state = mine["optimizer"].state
+    first, second = (state[one] for one in mine["model"].parameters())
+    memory = torch.zeros(16)
+    first["momentum_buffer"] = memory.view(4, 4)
+    saved["x"] = torch.arange(8.0)
+    if other == "moment":
+        second["momentum_buffer"] = memory[:4]
+        mine["x"] = torch.zeros(8)
+    else:
+        mine["x"] = memory[::2]
+    InMemory(saved).restore(UserState(mine))
+    assert same(mine["optimizer"].state_dict(), saved["optimizer"].state_dict())
+    assert torch.equal(mine["x"], saved["x"])
+    assert same(train(mine, 2), train(saved, 2))
 
 
 class OwnLoad(torch.nn.Linear):

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from operator import itemgetter
 from typing import Any
 
 import xxhash
@@ -23,7 +24,8 @@ from outlast.checkpoint.record import (
     parsed_leaves,
 )
 from outlast.errors import CheckpointCorrupt, ObjectMissing, StoreUnreachable
-from outlast.ports import ArraySpec, OpenObject, Pace, Store, full_speed
+from outlast.garbage import collector_at_rest
+from outlast.ports import ArraySpec, OpenObject, Pace, ScatteringObject, Store, full_speed
 from outlast.threads import in_parallel, nothing
 
 _PIECES_AT_ONCE = 4
@@ -49,8 +51,9 @@ class OpenCheckpoint:
         self.record = record
         self._image = record.images[0]
         self._reader = _Reader(record, self._image, files, threads=threads, meanwhile=meanwhile)
-        self.leaves = self._read_table()
-        self.tree = self._read_tree()
+        with collector_at_rest():
+            self.leaves = self._read_table()
+            self.tree = self._read_tree()
         self._loaded: dict[int, memoryview] = {}
         self._targets: Mapping[int, memoryview] = {}
 
@@ -64,9 +67,10 @@ class OpenCheckpoint:
 
         Raises CheckpointCorrupt, StoreUnreachable; targets may be half overwritten then.
         """
-        homes = {index: target.cast("B") for index, target in targets.items() if self.leaves[index].bytes}
         wanted = [index for index in leaves if index not in targets]
-        homes.update(zip(wanted, _fresh_memory([self.leaves[index].bytes for index in wanted]), strict=True))
+        with collector_at_rest():
+            homes = {index: target.cast("B") for index, target in targets.items()}
+            homes.update(zip(wanted, _fresh_memory([self.leaves[index].bytes for index in wanted]), strict=True))
         for index, home in homes.items():
             if len(home) != self.leaves[index].bytes:
                 raise CheckpointCorrupt(f"leaf {self.leaves[index].name} has another size than its place")
@@ -122,27 +126,26 @@ class _Reader:
         self._record, self._image, self._files = record, image, files
         self._threads, self._meanwhile, self._pace = threads, meanwhile, pace
         self._ends = list(accumulate(piece.bytes for piece in image.pieces))
+        self._scattering = [file if isinstance(file, ScatteringObject) else None for file in files]
 
     def read_all(self, leaves: Sequence[LeafPlace], homes: Mapping[int, memoryview]) -> None:
         """Reads and verifies every piece; what belongs to a leaf with a home goes there."""
-        occupied = sorted((leaves[index].offset, index) for index in homes if leaves[index].bytes)
-        starts = [start for start, _ in occupied]
-
+        occupied = []
+        for index, home in homes.items():
+            _, _, first, size = leaves[index]
+            if size:
+                occupied.append((first, first + size, home))
+        occupied.sort(key=itemgetter(0))
+        if any(last > first for (_, last, _), (first, _, _) in pairwise(occupied)):
+            raise CheckpointCorrupt(f"leaves of step {self._record.step} overlap")
+        starts = [start for start, _, _ in occupied]
         scratch = threading.local()
 
         def some(first: int) -> None:
             for number in range(first, min(first + _PIECES_AT_ONCE, len(self._ends))):
-                end = self._ends[number]
-                start = end - self._image.pieces[number].bytes
-                low = max(bisect_right(starts, start) - 1, 0)
-                if low < len(occupied):
-                    at, index = occupied[low]
-                    if at <= start and end <= at + leaves[index].bytes:  # a piece of one leaf: straight to its home
-                        self._read(number, homes[index][start - at : end - at])
-                        continue
-                data = _scratch(scratch, end - start)
-                self._read(number, data)
-                _scatter(data, start, leaves, occupied[low:], homes)
+                whole = _scratch(scratch, self._image.pieces[number].bytes)
+                start = self._ends[number] - len(whole)
+                self._read_parts(number, whole, _parts(start, whole, occupied, max(bisect_right(starts, start) - 1, 0)))
 
         self._run(some, range(0, len(self._ends), _PIECES_AT_ONCE))
 
@@ -180,10 +183,32 @@ class _Reader:
             number += 1
         return data
 
+    def _read_parts(self, number: int, whole: memoryview, parts: list[memoryview]) -> None:
+        """Reads and verifies a piece that has its place in several parts; `whole` is memory for all of it."""
+        piece = self._image.pieces[number]
+        scattering = self._scattering[piece.file]
+        if len(parts) < 2:
+            self._read(number, parts[0] if parts else whole)
+        elif scattering is not None:
+            scattering.read_into_all(piece.offset, parts)
+            digest = xxhash.xxh3_128()
+            for part in parts:
+                digest.update(part)
+            self._check(piece, digest.hexdigest())
+        else:
+            self._read(number, whole)
+            at = 0
+            for part in parts:
+                part[:] = whole[at : at + len(part)]
+                at += len(part)
+
     def _read(self, number: int, target: memoryview) -> None:
         piece = self._image.pieces[number]
         self._files[piece.file].read_into(piece.offset, target)
-        if xxhash.xxh3_128_hexdigest(target) != piece.digest:
+        self._check(piece, xxhash.xxh3_128_hexdigest(target))
+
+    def _check(self, piece: Piece, digest: str) -> None:
+        if digest != piece.digest:
             raise CheckpointCorrupt(
                 f"{_where(self._record, piece)}: bytes {piece.offset} to {piece.offset + piece.bytes} do not fit their "
                 "digest"
@@ -198,21 +223,28 @@ def _scratch(own: threading.local, size: int) -> memoryview:
     return memoryview(memory)[:size]
 
 
-def _scatter(
-    data: memoryview,
-    start: int,
-    leaves: Sequence[LeafPlace],
-    occupied: Sequence[tuple[int, int]],
-    homes: Mapping[int, memoryview],
-) -> None:
-    """Copies what a piece holds of several leaves to their homes."""
-    end = start + len(data)
-    for at, index in occupied:
-        if at >= end:
-            return
-        low, high = max(at, start), min(at + leaves[index].bytes, end)
-        if low < high:
-            homes[index][low - at : high - at] = data[low - start : high - start]
+def _parts(
+    start: int, whole: memoryview, occupied: Sequence[tuple[int, int, memoryview]], position: int
+) -> list[memoryview]:
+    """Where the bytes of a piece go, in order: to the homes of the leaves, into `whole` where there is none.
+
+    `occupied`: first byte, one past the last, and home of each leaf; `position`: of one before the piece's second.
+    """
+    at, end = start, start + len(whole)
+    parts = []
+    for number in range(position, len(occupied)):
+        first, last, home = occupied[number]
+        if first >= end:
+            break
+        if last <= start:
+            continue
+        if first > at:
+            parts.append(whole[at - start : first - start])
+        parts.append(home if start <= first and last <= end else home[max(start - first, 0) : end - first])
+        at = last
+    if at < end:
+        parts.append(whole[at - start :])
+    return parts
 
 
 def _fresh_memory(sizes: Sequence[int]) -> Iterator[memoryview]:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from outlast.checkpoint.places import FORMAT, CommitName, TaskPlace
 from outlast.checkpoint.sealed import DIGEST, load_sealed, seal
@@ -23,8 +23,7 @@ class Piece:
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class LeafPlace:
+class LeafPlace(NamedTuple):
     """One leaf: what it is, and where its bytes lie in the image."""
 
     name: str
@@ -160,23 +159,27 @@ def _of_format_1(fields: dict[str, Any]) -> CommitRecord:
 
 def parsed_leaves(data: bytes, image: RankImage) -> tuple[LeafPlace, ...]:
     """The table of leaves as it lies in an image; raises ValueError or the like for one that makes no sense."""
-    rows = json.loads(data)
-    return tuple(
-        LeafPlace(_text(name), parsed_spec(framework, dtype, shape, extra), image.data_at + _whole(start), _whole(size))
-        for name, framework, dtype, shape, extra, start, size in rows
-    )
+    known: dict[tuple[str, str, str], ArraySpec] = {}
+    leaves = []
+    for name, framework, dtype, shape, extra, start, size in json.loads(data):
+        about = (framework, dtype, f"{shape} {extra}")  # by text, for True is equal to 1, and 1.0
+        spec = known.get(about)
+        if spec is None:
+            spec = known[about] = parsed_spec(framework, dtype, shape, extra)
+        leaves.append(LeafPlace(_text(name), spec, image.data_at + _whole(start), _whole(size)))
+    return tuple(leaves)
 
 
 def check_leaves(leaves: tuple[LeafPlace, ...], image_bytes: int) -> None:
     """Raises ValueError for leaves that lie outside the image, overlap, or do not fit their shape."""
-    for leaf in leaves:
+    for name, spec, offset, nbytes in leaves:
         elements = 1
-        for size in leaf.spec.shape:
+        for size in spec.shape:
             elements *= size
-        if leaf.offset + leaf.bytes > image_bytes:
-            raise ValueError(f"leaf {leaf.name} lies outside the checkpoint")
-        if (elements == 0) != (leaf.bytes == 0) or (elements and leaf.bytes % elements):
-            raise ValueError(f"leaf {leaf.name} has {leaf.bytes} bytes for shape {list(leaf.spec.shape)}")
+        if offset + nbytes > image_bytes:
+            raise ValueError(f"leaf {name} lies outside the checkpoint")
+        if (elements == 0) != (nbytes == 0) or (elements and nbytes % elements):
+            raise ValueError(f"leaf {name} has {nbytes} bytes for shape {list(spec.shape)}")
     if sum(leaf.bytes for leaf in leaves) > image_bytes:
         raise ValueError("its leaves overlap")
 

@@ -1,7 +1,7 @@
 """JAX arrays, random keys and registered containers as bytes and named leaves, and back."""
 
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import jax
@@ -10,7 +10,7 @@ import numpy as np
 from outlast.frameworks import jax_arrays
 from outlast.frameworks.memory import can_be_adopted, copy_bytes
 from outlast.frameworks.numpy_memory import all_finite, bytes_of
-from outlast.ports import ArraySpec, Unsupported
+from outlast.ports import ArrayFacts, ArraySpec, Unsupported
 
 # JAX has these registered, but the engine takes them apart itself.
 PLAIN_CONTAINERS = (dict, list, tuple, type(None), OrderedDict, defaultdict)
@@ -37,6 +37,10 @@ class JaxFramework:
             jax_arrays.check_weak(value.dtype.name)
             extra["weak_type"] = True
         return ArraySpec(self.name, value.dtype.name, value.shape, extra)
+
+    def looker(self) -> Callable[[jax.Array], ArrayFacts]:
+        """Asks for each fact."""
+        return lambda value: ArrayFacts(self.spec(value), False, self.nbytes(value), self.alias_key(value), None)
 
     def buffer(self, value: jax.Array) -> memoryview:
         """A view of the memory on the CPU; from elsewhere, the copy that JAX makes and keeps."""
@@ -70,6 +74,10 @@ class JaxFramework:
     def state_arrays(self, value: object) -> Mapping[str, jax.Array] | None:
         """None: JAX has no such objects."""
         return None
+
+    def kept_arrays(self, value: object) -> Mapping[str, jax.Array]:
+        """None: JAX has no such objects."""
+        return {}
 
     def target(self, value: jax.Array) -> memoryview | None:
         """None: nobody can change it."""

@@ -1,6 +1,6 @@
 """NumPy arrays, array scalars and random generators as bytes and plain values, and back."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
@@ -9,7 +9,7 @@ from outlast.frameworks import numpy_copies, numpy_random
 from outlast.frameworks.memory import can_be_adopted, overlaps
 from outlast.frameworks.numpy_dtypes import DType, describe_dtype, load_dtype
 from outlast.frameworks.numpy_memory import Array, all_finite, bytes_of, fill_array, make_array, wrap_memory
-from outlast.ports import ArraySpec, Unsupported
+from outlast.ports import ArrayFacts, ArraySpec, Unsupported
 
 GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, np.random.SeedSequence)
 
@@ -33,6 +33,10 @@ class NumpyFramework:
         if type(value) not in plain_types:
             raise Unsupported(f"{type(value).__qualname__} is a subclass that may hold more than its array")
         return ArraySpec(self.name, word, value.shape, extra)
+
+    def looker(self) -> Callable[[Array | np.generic], ArrayFacts]:
+        """Arrays are alike that differ only in their address."""
+        return numpy_copies.Looker(self)
 
     def buffer(self, value: Array | np.generic) -> memoryview:
         """A view of the memory for arrays in C order, else a copy."""
@@ -74,6 +78,10 @@ class NumpyFramework:
     def state_arrays(self, value: object) -> Mapping[str, Array] | None:
         """None: NumPy has no such objects."""
         return None
+
+    def kept_arrays(self, value: object) -> Mapping[str, Array]:
+        """None: NumPy has no such objects."""
+        return {}
 
     def target(self, value: Array) -> memoryview | None:
         """Of arrays in C order."""

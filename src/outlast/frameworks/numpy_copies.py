@@ -2,7 +2,7 @@
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from operator import attrgetter, itemgetter
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from outlast.frameworks.memory import ByIdentity, copy_bytes, copy_in_two
 from outlast.frameworks.numpy_dtypes import DType, is_extension, load_dtype
 from outlast.frameworks.numpy_memory import Array, bytes_of
-from outlast.ports import ArraySpec, Unsupported
+from outlast.ports import ArrayFacts, ArraySpec, Framework, Unsupported
 
 _PIECE_BYTES = 4 * 1024 * 1024  # what one thread does at a time of a large array
 _dtype, _shape, _strides, _flags = (attrgetter(name) for name in ("dtype", "shape", "strides", "flags.num"))
@@ -39,6 +39,37 @@ def places(values: Sequence[Array | np.generic]) -> list[int]:
         if not value.nbytes or isinstance(value, np.generic):
             found[index] = -id(value)
     return found
+
+
+class Looker:
+    """What each of many arrays is; those that differ only in their address are looked at once.
+
+    NumPy calls dtypes equal that differ, so they go by identity, and are kept meanwhile.
+    """
+
+    def __init__(self, framework: Framework) -> None:
+        self._framework = framework
+        self._kinds: dict[Hashable, tuple[ArraySpec, bool, int, tuple[int, int] | None, object]] = {}
+
+    def __call__(self, value: Array | np.generic) -> ArrayFacts:
+        if not isinstance(value, np.ndarray):
+            return ArrayFacts(self._framework.spec(value), False, value.nbytes, id(value), None)
+        dtype, shape, strides = value.dtype, value.shape, value.strides
+        key = (type(value), id(dtype), shape, strides, value.flags.num)
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = self._look(value)
+        spec, writable, nbytes, reach, _ = kind
+        if reach is None:
+            return ArrayFacts(spec, writable, nbytes, id(value), None)
+        place: int = value.__array_interface__["data"][0]
+        return ArrayFacts(spec, writable, nbytes, (place, dtype, shape, strides), (place + reach[0], place + reach[1]))
+
+    def _look(self, value: Array) -> tuple[ArraySpec, bool, int, tuple[int, int] | None, object]:
+        framework = self._framework
+        span, place = framework.span(value), value.__array_interface__["data"][0]
+        reach = None if span is None else (span[0] - place, span[1] - place)
+        return framework.spec(value), framework.writable(value), value.nbytes, reach, value.dtype
 
 
 class Views:

@@ -1,12 +1,12 @@
 """Torch tensors, parameters and random generators as bytes and plain values, and back."""
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
 
-from outlast.frameworks import torch_copies, torch_loaders, torch_modules
+from outlast.frameworks import torch_copies, torch_loaders, torch_modules, torch_optimizers
 from outlast.frameworks.memory import can_be_adopted
 from outlast.frameworks.torch_lazy import LazyCopy
 from outlast.frameworks.torch_memory import (
@@ -19,7 +19,7 @@ from outlast.frameworks.torch_memory import (
     note_write,
     window,
 )
-from outlast.ports import ArraySpec, Unsupported
+from outlast.ports import ArrayFacts, ArraySpec, Unsupported
 
 Tensor = torch.Tensor
 
@@ -49,6 +49,10 @@ class TorchFramework:
         if not value.is_contiguous() and is_dense(value.shape, value.stride()):
             extra["stride"] = list(value.stride())
         return ArraySpec(self.name, word, tuple(value.shape), extra)
+
+    def looker(self) -> Callable[[Tensor], ArrayFacts]:
+        """Tensors are alike that differ only in their address."""
+        return torch_copies.Looker(self)
 
     def buffer(self, value: Tensor) -> memoryview:
         """A view of the memory for contiguous CPU tensors, else a copy."""
@@ -89,14 +93,15 @@ class TorchFramework:
         """Of modules without hooks or methods of their own for their state."""
         return torch_modules.state_arrays(value)
 
+    def kept_arrays(self, value: object) -> Mapping[str, Tensor]:
+        """Moments and steps of torch's optimizers."""
+        return torch_optimizers.kept_arrays(value)
+
     def target(self, value: Tensor) -> memoryview | None:
         """Of contiguous CPU tensors."""
-        plain = value.detach()
-        if value.device.type != "cpu" or plain.numel() == 0 or not plain.is_contiguous():
+        if not value.is_cpu or value.numel() == 0 or not value.is_contiguous() or value.is_conj() or value.is_neg():
             return None
-        if plain.is_conj() or plain.is_neg():
-            return None
-        return window(plain)
+        return window(value)
 
     def filled(self, value: Tensor) -> None:
         """Autograd must hear of it."""

@@ -2,14 +2,14 @@
 
 import ctypes
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
 
 import torch
 
 from outlast.frameworks.memory import ByIdentity, copy_in_two
 from outlast.frameworks.torch_memory import DTYPES
-from outlast.ports import ArraySpec, Unsupported
+from outlast.ports import ArrayFacts, ArraySpec, Framework, Unsupported
 
 Tensor = torch.Tensor
 
@@ -18,6 +18,8 @@ _GRAIN_ELEMENTS = 32768
 _PIECE_BYTES = 4 * 1024 * 1024
 # Of no other dtype do elements mean the conjugate of what lies in memory.
 _COMPLEX = frozenset(dtype for dtype in DTYPES.values() if dtype.is_complex)
+
+_PLAIN = (Tensor, torch.nn.Parameter)
 
 _shape, _dtype, _device = attrgetter("shape"), attrgetter("dtype"), attrgetter("device")
 _requires_grad, _grad_fn, _is_cpu = attrgetter("requires_grad"), attrgetter("grad_fn"), attrgetter("is_cpu")
@@ -53,6 +55,45 @@ def places(values: Sequence[Tensor]) -> list[int]:
         if value.numel() == 0:
             found[index] = -id(value)
     return found
+
+
+class Looker:
+    """What each of many tensors is; those that differ only in their address are looked at once.
+
+    The key has all that makes a difference, so that a second one of a kind is as good as looked at (see `facts`).
+    """
+
+    def __init__(self, framework: Framework) -> None:
+        self._framework = framework
+        self._kinds: dict[Hashable, tuple[ArraySpec, bool, int, int | None, int]] = {}
+        self._seen_as: dict[Hashable, int] = {}
+
+    def __call__(self, value: Tensor) -> ArrayFacts:
+        if type(value) not in _PLAIN or value.layout is not torch.strided or value.is_nested:
+            kind = self._look(value)  # `spec` says what is wrong
+        else:
+            key = (
+                type(value), value.dtype, value.shape, value.stride(), value.device, value.requires_grad,
+                value.grad_fn is None, value.is_neg(), value.is_conj(),
+            )  # fmt: skip
+            found = self._kinds.get(key)
+            if found is None:
+                found = self._kinds[key] = self._look(value)
+            kind = found
+        spec, writable, nbytes, extent, number = kind
+        if nbytes == 0:
+            return ArrayFacts(spec, writable, 0, id(value), None)
+        place = value.data_ptr()
+        return ArrayFacts(spec, writable, nbytes, (place, number), None if extent is None else (place, place + extent))
+
+    def _look(self, value: Tensor) -> tuple[ArraySpec, bool, int, int | None, int]:
+        framework = self._framework
+        spec, span = framework.spec(value), framework.span(value)
+        # A parameter and its data are two kinds, and seen the same way.
+        seen_as = (value.dtype, tuple(value.shape), value.stride(), value.device, value.is_conj(), value.is_neg())
+        number = self._seen_as.setdefault(seen_as, len(self._seen_as))
+        extent = None if span is None else span[1] - span[0]
+        return spec, framework.writable(value), framework.nbytes(value), extent, number
 
 
 class Views:

@@ -83,10 +83,11 @@ def all_finite(tensor: torch.Tensor) -> bool:
 
 
 def window(tensor: torch.Tensor) -> memoryview:
-    """The memory of a contiguous CPU tensor, writable. The view keeps the tensor, and so the memory, alive."""
-    nbytes = tensor.numel() * tensor.element_size()
+    """The memory of a contiguous CPU tensor, writable. The view keeps the memory alive."""
+    nbytes = tensor.nbytes
     if nbytes == 0:
         return memoryview(bytearray())
     memory = (ctypes.c_ubyte * nbytes).from_address(tensor.data_ptr())
-    memory.tensor = tensor  # type: ignore[attr-defined]  # any attribute of the buffer's owner lives as long as it
+    # The storage and not the tensor, which may get another one.
+    memory.storage = tensor.untyped_storage()  # type: ignore[attr-defined]  # any attribute lives as long as its owner
     return memoryview(memory).cast("B")

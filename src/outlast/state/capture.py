@@ -6,10 +6,11 @@ import enum
 import random
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from outlast.errors import StateUnsupported
-from outlast.ports import ArraySpec, Framework, Unsupported
+from outlast.ports import ArrayFacts, ArraySpec, Framework, Unsupported
 from outlast.state.scalars import TO_NODE, Node
 from outlast.state.shape import Ground, Standing, class_name
 from outlast.state.snapshot import LeafTable, Pile, Snapshot, raw_spec
@@ -63,8 +64,11 @@ class Capture:
         self._frameworks = frameworks
         self._require_finite = require_finite
         self._first_leaf = first_leaf
-        self._leaves: list[tuple[str, ArraySpec, int]] = []  # name, spec, bytes
+        self._leaf_names: list[str] = []
+        self._specs: list[ArraySpec] = []
+        self._sizes: list[int] = []
         self._piles: dict[str, tuple[Framework | None, list[int], list[Any]]] = {}
+        self._lookers: dict[type, tuple[Framework, Callable[[Any], ArrayFacts]]] = {}
         self._names: set[str] = set()
         self._seen: dict[Hashable, str] = {}
         self._open: set[int] = set()
@@ -77,11 +81,7 @@ class Capture:
 
     def table(self) -> LeafTable:
         """What was added so far, from `first_leaf` on."""
-        return LeafTable(
-            tuple(name for name, _, _ in self._leaves),
-            tuple(spec for _, spec, _ in self._leaves),
-            tuple(nbytes for _, _, nbytes in self._leaves),
-        )
+        return LeafTable(tuple(self._leaf_names), tuple(self._specs), tuple(self._sizes))
 
     def piles(self) -> list[Pile]:
         """The arrays and the memory that were added so far."""
@@ -108,8 +108,8 @@ class Capture:
             self.made.sharing.check_against(self._ground.sharing, self._ground.standing)
 
     def _check_nothing_vanished(self, path: str) -> None:
-        if self._ground is None:
-            return
+        if self._ground is None or (path in self.made.standing and path in self._ground.standing):
+            return  # nor can anything have stood below an array or the like
         for lost in self._ground.below(path):
             if lost not in self.made.standing:
                 raise StateUnsupported(
@@ -120,6 +120,8 @@ class Capture:
     def _node(self, path: str, value: Any) -> Node:
         kind = type(value)
         try:
+            if kind in self._lookers:
+                return self._array(path, value)
             if kind in TO_NODE and not (kind is bytes and len(value) > _INLINE_BYTES):
                 self._refuse_nonfinite(path, value)
                 return TO_NODE[kind](value)
@@ -135,18 +137,8 @@ class Capture:
             return {"$": "bytes", "leaf": self.leaf(path, memoryview(value))}
         if kind is tuple or kind is frozenset:
             return {"$": kind.__name__, "v": self._items(path, list(value))}
-        builds: dict[type, Callable[[str, Any], Node]] = {
-            list: self._items,
-            dict: self._dict,
-            OrderedDict: self._dict,
-            defaultdict: self._dict,
-            Counter: self._dict,
-            set: self._set,
-            deque: self._deque,
-            bytearray: self._bytearray,
-            array.array: self._array_array,
-        }
-        return self._once(path, id(value), value, builds[kind]) if kind in builds else None
+        build = _CONTAINERS.get(kind)
+        return None if build is None else self._once(path, id(value), value, partial(build, self))
 
     def _once(
         self, path: str, key: Hashable, value: Any, build: Callable[[str, Any], Node], *, changeable: bool = True
@@ -155,22 +147,29 @@ class Capture:
 
         `changeable`: it can be changed in place, so that it matters who else has it.
         """
-        # What is inside an object is its own affair, but for arrays (tied weights), whose keys are tuples.
-        changeable = changeable and (not self._inside_object or isinstance(key, tuple))
-        if key in self._seen:
-            if id(value) in self._open:
-                raise StateUnsupported(f"{path} contains itself (as {self._seen[key]}), which cannot be saved")
-            if changeable:
-                self.made.sharing.aliases[path] = self._seen[key]
-            return {"$": "same", "as": self._seen[key]}
-        if changeable:
-            self.made.sharing.owners.add(path)
-        self._seen[key] = path
-        self._alive.append(value)
+        # What is inside an object is its own affair, but for arrays (tied weights).
+        changeable = changeable and not self._inside_object
+        if key in self._seen and id(value) in self._open:
+            raise StateUnsupported(f"{path} contains itself (as {self._seen[key]}), which cannot be saved")
+        again = self._met_again(path, key, value, changeable=changeable)
+        if again is not None:
+            return again
         self._open.add(id(value))
         node = build(path, value)
         self._open.discard(id(value))
         return node
+
+    def _met_again(self, path: str, key: Hashable, value: Any, *, changeable: bool) -> Node:
+        """A reference to where it was met before; None at the first meeting, which is noted."""
+        first = self._seen.setdefault(key, path)
+        if first is not path:
+            if changeable:
+                self.made.sharing.aliases[path] = first
+            return {"$": "same", "as": first}
+        if changeable:
+            self.made.sharing.owners.add(path)
+        self._alive.append(value)
+        return None
 
     def _items(self, path: str, values: list[Any]) -> list[Node]:
         if set(map(type, values)) <= _PLAIN and all(map(_exact_in_json, values)):
@@ -217,7 +216,8 @@ class Capture:
     def _object(self, path: str, value: Any) -> Node:
         for framework in self._frameworks:
             if framework.owns(value):
-                return self._array(path, framework, value)
+                self._lookers[type(value)] = framework, framework.looker()
+                return self._array(path, value)
             if framework.owns_generator(value):
                 return self._generator(path, framework, value)
         if type(value) is random.Random:
@@ -232,25 +232,25 @@ class Capture:
             return self._once(path, id(value), value, self._stateful)
         return self._structured(path, value)
 
-    def _array(self, path: str, framework: Framework, value: Any) -> Node:
-        spec = framework.spec(value)
+    def _array(self, path: str, value: Any) -> Node:
+        framework, look = self._lookers[type(value)]
+        spec, writable, nbytes, key, span = look(value)
         if self._require_finite and not framework.is_finite(value):
             raise StateUnsupported(f"{path} has elements that are not finite, which require_finite=True refuses")
-        writable = framework.writable(value)
         if writable:
             self._stand(path, Standing.array(spec))
         elif not spec.extra.get("scalar") and not self._inside_object:
             self._assign(path, Standing.array(spec))
         if self._inside_object and 0 not in spec.shape:
             self.made.inside[path] = spec.dtype
-        key = framework.alias_key(value) if not spec.extra.get("scalar") else object()
-
-        def build(path: str, value: Any) -> Node:
-            return {"$": "array", "leaf": self._add_leaf(path, framework, value, spec, framework.nbytes(value))}
-
-        if not self._inside_object and (span := framework.span(value)) is not None:
+        if spec.extra.get("scalar"):
+            key = object()
+        elif span is not None and not self._inside_object:
             self.made.sharing.spans.append((*span, path, key))
-        return self._once(path, (framework.name, key), value, build, changeable=writable)
+        again = self._met_again(path, (framework.name, key), value, changeable=writable)
+        if again is not None:
+            return again
+        return {"$": "array", "leaf": self._add_leaf(path, framework, value, spec, nbytes)}
 
     def _generator(self, path: str, framework: Framework, value: Any) -> Node:
         self._stand(path, Standing.generator(value), needed=True)
@@ -272,7 +272,8 @@ class Capture:
     def detached(self, path: str, value: object) -> Node:
         """The node of a value that is handed over as a whole at the restore: nothing of it stands in the program."""
         inner = Capture(self._frameworks, require_finite=self._require_finite)
-        inner._leaves, inner._names, inner._seen = self._leaves, self._names, self._seen
+        inner._leaf_names, inner._specs, inner._sizes = self._leaf_names, self._specs, self._sizes
+        inner._names, inner._seen, inner._lookers = self._names, self._seen, self._lookers
         inner._first_leaf, inner._piles = self._first_leaf, self._piles
         inner._open, inner._alive, inner.made.classes = self._open, self._alive, self.made.classes
         inner.made.inside, inner.made.sharing = self.made.inside, self.made.sharing
@@ -324,7 +325,7 @@ class Capture:
                 f"{path} is a {standing.what} that did not stand there when the job started, so a resumed program "
                 "would have nothing to restore it into; put it into the state from the start"
             )
-        if before and before != standing:
+        if before and before is not standing and before != standing:
             raise StateUnsupported(
                 f"{path} is a {standing.what} and was a {before.what} at the start, so a resumed program could not be "
                 "given this state in place; start with None there to have it assigned"
@@ -352,11 +353,15 @@ class Capture:
             again += 1
             name = f"{_leaf_name(path)}#{again}"
         self._names.add(name)
-        index = self._first_leaf + len(self._leaves)
-        self._leaves.append((name, spec, nbytes))
-        _, leaves, values = self._piles.setdefault(framework.name if framework else "", (framework, [], []))
-        leaves.append(index)
-        values.append(value)
+        index = self._first_leaf + len(self._leaf_names)
+        self._leaf_names.append(name)
+        self._specs.append(spec)
+        self._sizes.append(nbytes)
+        pile = self._piles.get(framework.name if framework else "")
+        if pile is None:
+            pile = self._piles[framework.name if framework else ""] = (framework, [], [])
+        pile[1].append(index)
+        pile[2].append(value)
         return index
 
     def _refuse_nonfinite(self, path: str, value: Any) -> None:
@@ -383,4 +388,17 @@ def _exact_in_json(value: Any) -> bool:
 
 def _leaf_name(path: str) -> str:
     """A leaf's name in the data file: the key path, in characters that every JSON reader takes."""
-    return path.encode("utf-8", "backslashreplace").decode()
+    return path if path.isascii() else path.encode("utf-8", "backslashreplace").decode()
+
+
+_CONTAINERS: dict[type, Callable[[Capture, str, Any], Node]] = {
+    list: Capture._items,
+    dict: Capture._dict,
+    OrderedDict: Capture._dict,
+    defaultdict: Capture._dict,
+    Counter: Capture._dict,
+    set: Capture._set,
+    deque: Capture._deque,
+    bytearray: Capture._bytearray,
+    array.array: Capture._array_array,
+}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from outlast.errors import CheckpointCorrupt, SettingsError, StateMismatch, StateUnsupported
+from outlast.garbage import collector_at_rest
 from outlast.ports import ArraySpec, Framework, LazyCopy
 from outlast.registry import framework_named, frameworks_in_use
 from outlast.state.capture import Capture
@@ -117,6 +118,10 @@ class UserState:
 
     def _check(self) -> None:
         """The dry run: refuses what could not be restored; notes what stands in the program, and who shares what."""
+        with collector_at_rest():
+            self._walk_dry()
+
+    def _walk_dry(self) -> None:
         capture = Capture(frameworks_in_use(), classes=self._classes)
         for name, value in self.parts.items():
             if not isinstance(name, str):
@@ -141,7 +146,8 @@ class UserState:
         """
         self.refuse_new_parts()
         frameworks = frameworks_in_use()
-        return self._revisit(frameworks, progress, held) or self._walk(frameworks, progress, held)
+        with collector_at_rest():  # the shapes of all arrays, for a moment, would set it going
+            return self._revisit(frameworks, progress, held) or self._walk(frameworks, progress, held)
 
     def _walk(self, frameworks: Sequence[Framework], progress: Progress, held: RandomState | None) -> Snapshot:
         """Every check, and a structure to remember."""
@@ -241,6 +247,10 @@ class UserState:
 
         Raises StateMismatch naming what differs, CheckpointCorrupt for a tree that makes no sense.
         """
+        with collector_at_rest():
+            return self._accept(opened)
+
+    def _accept(self, opened: Readable) -> Accepted:
         restorer = Restorer(opened.specs, opened.read_leaf, ground=self._ground, framework=_framework)
         try:
             saved = dict(opened.tree["parts"])
@@ -251,6 +261,7 @@ class UserState:
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
             raise CheckpointCorrupt(f"the tree of the state makes no sense: {error!r}") from error
 
+        @collector_at_rest()
         def restore() -> Resumed:
             for name, make in makes.items():
                 self.parts[name] = make()
@@ -267,8 +278,10 @@ class UserState:
 
     def _plan(self, restorer: Restorer, name: str, node: Node) -> Callable[[], Any]:
         make, kind = restorer.plan(_path(name), node, self.parts[name]), self._kinds[name]
+        if kind not in _CONTAINERS:
+            return make
         saved = "list" if isinstance(node, list) else node.get("$", "dict") if isinstance(node, dict) else "value"
-        if kind in _CONTAINERS and saved not in ("same", kind.__name__):
+        if saved not in ("same", kind.__name__):
             raise StateMismatch(f"{_path(name)} is a {kind.__name__} in the program and a {saved} in the checkpoint")
         return make
 

@@ -54,6 +54,7 @@ class Restorer:
         self._standing: dict[str, Any] = {}
         self._made: dict[str, Any] = {}
         self._inside: dict[str, Any] = {}  # arrays of objects that are filled without load_state_dict
+        self._kept_arrays: dict[str, Any] = {}  # of objects, which load_state_dict may be given
         self.filling = Filling(read)
 
     def plan(self, path: str, node: Node, template: Any = ABSENT) -> Make:
@@ -62,6 +63,8 @@ class Restorer:
         Raises StateMismatch naming the key path of what differs.
         """
         make = self._plan(path, node, template)
+        if path in self._met:  # the one value there: nothing can stand below it
+            return make
         for lost in self._ground.below(path):
             if lost not in self._met:
                 raise StateMismatch(
@@ -75,17 +78,17 @@ class Restorer:
         if not isinstance(node, dict):
             return lambda: node
         kind = node.get("$")
-        if kind is not None and "leaf" in node and not 0 <= node["leaf"] < len(self._specs):
-            raise IndexError(f"{path} has leaf {node['leaf']}, which the checkpoint lacks")
         if kind is not None and "leaf" in node:
+            if not 0 <= node["leaf"] < len(self._specs):
+                raise IndexError(f"{path} has leaf {node['leaf']}, which the checkpoint lacks")
             self.filling.need(node["leaf"])
         if kind is None:
             return self._kept(path, node, template, self._dict(path, node.items(), dict, template))
         if kind in FROM_NODE and "leaf" not in node:
             value = FROM_NODE[kind](node)
             return lambda: value
-        if kind == "same":
-            return self._same(path, node, template)
+        if kind == "same" or (kind == "array" and path in self._ground.standing):  # nothing is made, so nothing is kept
+            return (self._same if kind == "same" else self._in_place)(path, node, template)
         builder = _BUILDERS.get(kind)
         if builder is None:
             raise StateMismatch(f"{path} is of kind {kind!r}, which this version of outlast does not know")
@@ -93,16 +96,19 @@ class Restorer:
 
     def _kept(self, path: str, node: Node, template: Any, make: Make) -> Make:
         """Remembers what came out, for later references to it."""
-        shared = self._ground.sharing.aliases.get(path)
-        if shared is not None and shared in self._nodes:
-            raise StateMismatch(f"{path} and {shared} are one object in the program, and were two in the checkpoint")
-        self._nodes[path], self._standing[path] = node, template
+        self._note(path, node, template)
 
         def kept() -> Any:
             self._made[path] = make()
             return self._made[path]
 
         return kept
+
+    def _note(self, path: str, node: Node, template: Any) -> None:
+        shared = self._ground.sharing.aliases.get(path)
+        if shared is not None and shared in self._nodes:
+            raise StateMismatch(f"{path} and {shared} are one object in the program, and were two in the checkpoint")
+        self._nodes[path], self._standing[path] = node, template
 
     def _same(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
         first = node["as"]
@@ -240,18 +246,27 @@ class Restorer:
 
         return make
 
+    def _in_place(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        """An array where a value stands that is restored in place: this array, which nothing is made for."""
+        spec = self._specs[node["leaf"]]
+        framework = self._framework(path, spec.framework)
+        self._expect(path, Standing.array(spec))
+        self._note(path, node, template)
+        self._made[path] = template
+        return self.filling.step(framework, template, node["leaf"])
+
     def _array(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
         spec = self._specs[node["leaf"]]
         framework = self._framework(path, spec.framework)
-        if self._expect(path, Standing.array(spec)):
+        saved = Standing.array(spec)
+        if self._expect(path, saved):
             return self.filling.step(framework, template, node["leaf"])
         inside = self._ground.inside.get(path)
         if inside is not None and inside != spec.dtype:  # load_state_dict would cast without a word
             raise StateMismatch(f"{path} is {inside} in the program, {spec.dtype} in the checkpoint; nothing is cast")
         assigned = self._ground.assigned.get(path)
-        if assigned is not None and assigned != Standing.array(spec):
-            found = Standing.array(spec).what
-            raise StateMismatch(f"{path} is a {assigned.what} in the program and a {found} in the checkpoint")
+        if assigned is not None and assigned != saved:
+            raise StateMismatch(f"{path} is a {assigned.what} in the program and a {saved.what} in the checkpoint")
         standing = template if framework.owns(template) else None
 
         def make() -> Any:
@@ -260,6 +275,9 @@ class Restorer:
             except Unsupported as error:
                 raise StateMismatch(f"{path} cannot be restored: {error}") from error
 
+        kept = self._kept_arrays.get(path)
+        if kept is not None and framework.owns(kept) and framework.spec(kept) == spec:
+            return self.filling.offer(framework, kept, node["leaf"], make)
         return make
 
     # --- objects ------------------------------------------------------------------------------------
@@ -269,7 +287,7 @@ class Restorer:
         standing = self._ground.standing.get(path)
         if standing is None:
             return False
-        if standing != saved:
+        if standing is not saved and standing != saved:
             raise StateMismatch(f"{path} is a {standing.what} in the program and a {saved.what} in the checkpoint")
         self._met.add(path)
         return True
@@ -310,6 +328,9 @@ class Restorer:
                 f"{path} is a {node['class']} in the checkpoint and a {class_name(type(template))} in the program"
             )
         self._met.add(path)
+        framework = self._framework_named("torch")
+        kept = framework.kept_arrays(template) if framework else {}
+        self._kept_arrays.update((f"{path}.state_dict(){name}", held) for name, held in kept.items())
         state = self._plan(f"{path}.state_dict()", node["v"], ABSENT)
         fills = self._fills(f"{path}.state_dict()", node["v"], template)
         if fills is not None:

@@ -7,6 +7,7 @@ of the same kind, whenever the state is saved; otherwise the save could never be
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from outlast.ports import ArraySpec, Framework
@@ -22,7 +23,7 @@ class Standing:
     @classmethod
     def array(cls, spec: ArraySpec) -> "Standing":
         """An array or tensor; its framework, dtype and shape must stay."""
-        return cls(f"{spec.framework} array {spec.dtype}{list(spec.shape)}")
+        return _array(spec.framework, spec.dtype, spec.shape)
 
     @classmethod
     def stateful(cls, value: object) -> "Standing":
@@ -33,6 +34,11 @@ class Standing:
     def generator(cls, value: object) -> "Standing":
         """A random generator; its class must stay."""
         return cls(f"generator of class {class_name(type(value))}")
+
+
+@lru_cache(maxsize=1024)
+def _array(framework: str, dtype: str, shape: tuple[int, ...]) -> Standing:
+    return Standing(f"{framework} array {dtype}{list(shape)}")
 
 
 @dataclass(slots=True)
@@ -59,12 +65,12 @@ class Ground:
         """The key paths at or below `root`."""
         if len(self._in_order) != len(self.standing):
             self._in_order = sorted(self.standing)
-        first = bisect_left(self._in_order, root)
+        first, inside = bisect_left(self._in_order, root), (f"{root}[", f"{root}.")
         for number in range(first, len(self._in_order)):
             path = self._in_order[number]
             if not path.startswith(root):
                 return
-            if path == root or path.startswith((f"{root}[", f"{root}.")):
+            if path == root or path.startswith(inside):
                 yield path
 
 

@@ -5,12 +5,15 @@ overwrite the other; where the checkpoint shares and the program does not, later
 must stay as it was at the start, and a save that changed it is refused.
 """
 
+import itertools
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from outlast.errors import StateUnsupported
 
 Span = tuple[int, int, str, Hashable]  # first address, one past the last, key path, alias key
+_FIRST_AND_LAST = itemgetter(0, 1)
 
 
 @dataclass(slots=True)
@@ -29,7 +32,10 @@ class Sharing:
         """Pairs of arrays that overlap in memory and are not the same array."""
         found: set[tuple[str, str]] = set()
         active: list[Span] = []
-        for span in sorted(self.spans, key=lambda one: one[:2]):
+        spans = sorted(self.spans, key=_FIRST_AND_LAST)
+        if all(span[1] <= following[0] for span, following in itertools.pairwise(spans)):
+            return found  # as nearly always
+        for span in spans:
             active = [other for other in active if other[1] > span[0]]
             for other in active:
                 if other[3] != span[3]:

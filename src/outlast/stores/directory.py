@@ -6,7 +6,7 @@ import secrets
 import stat
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 
@@ -255,7 +255,7 @@ class DirectoryStore:
 
 
 class _OpenFile:
-    """A file open for ranged reads, as a ports.OpenObject."""
+    """A file open for ranged reads, as a ports.ScatteringObject."""
 
     def __init__(
         self, disk: Disk, handle: int, path: str, *, answering: Callable[[], AbstractContextManager[None]]
@@ -273,6 +273,24 @@ class _OpenFile:
             if moved <= 0:
                 raise CheckpointCorrupt(f"{self._path} ends at {offset + done} bytes, before its content does")
             done += moved
+
+    def read_into_all(self, offset: int, targets: Sequence[memoryview]) -> None:
+        first, done = 0, 0
+        while first < len(targets):
+            rest = targets[first:] if first else targets
+            moved = self._disk.read_all_at(self._handle, rest, offset + done)
+            if moved <= 0:
+                raise CheckpointCorrupt(f"{self._path} ends at {offset + done} bytes, before its content does")
+            done += moved
+            for target in rest:
+                if moved < len(target):
+                    break
+                moved -= len(target)
+                first += 1
+            if moved:  # a part of one, which the kernel may do
+                self.read_into(offset + done, targets[first][moved:])
+                done += len(targets[first]) - moved
+                first += 1
 
 
 def _first_of(buffers: Iterator[Bytes], enough: int) -> tuple[deque[Bytes], bool]:

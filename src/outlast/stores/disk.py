@@ -3,11 +3,12 @@
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 # One Linux write moves at most 0x7ffff000 bytes (B04); smaller pieces also let other threads in between.
 LARGEST_WRITE_BYTES = 64 << 20
+_MOST_TARGETS = 1024  # IOV_MAX of Linux and macOS
 
 
 class Disk(Protocol):
@@ -30,6 +31,8 @@ class Disk(Protocol):
     def allocate(self, handle: int, offset: int, size: int) -> None: ...
 
     def read_at(self, handle: int, target: memoryview, offset: int) -> int: ...
+
+    def read_all_at(self, handle: int, targets: Sequence[memoryview], offset: int) -> int: ...
 
     def size(self, handle: int) -> int: ...
 
@@ -101,6 +104,10 @@ class LocalDisk:
 
     def read_at(self, handle: int, target: memoryview, offset: int) -> int:
         return os.preadv(handle, [target], offset)
+
+    def read_all_at(self, handle: int, targets: Sequence[memoryview], offset: int) -> int:
+        """One after the other; some bytes of the first at least."""
+        return os.preadv(handle, targets[:_MOST_TARGETS], offset)
 
     def size(self, handle: int) -> int:
         return os.fstat(handle).st_size
