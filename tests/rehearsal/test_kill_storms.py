@@ -6,7 +6,6 @@ CI runs a few kills on each; OUTLAST_STORM_KILLS=1000 asks for so many in all, a
 import os
 import secrets
 import signal
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -35,8 +34,7 @@ def climate(place: str, schedule: str, folder: Path) -> tuple[Climate, dict[str,
     """(the storm's climate, the variables that lead its lives to the server)."""
     every = 7 if schedule == "steps" else 0
     if place in FOLDERS:
-        new_url: Callable[[], str] = lambda: str(folder / secrets.token_hex(4))  # noqa: E731
-        return Climate(new_url, DirectoryStore, every=every), {}
+        return Climate(lambda: str(folder / secrets.token_hex(4)), DirectoryStore, every=every), {}
     slow = partial(Climate, every=every and 12, sleep_seconds=0.004, steps=240, longest_seconds=0.9, interval="80ms")
     if place in ("rclone", "s3fs"):
         mount = servers.rclone_mount() if place == "rclone" else servers.s3fs_mount()

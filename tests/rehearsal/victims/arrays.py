@@ -4,10 +4,11 @@ The frozen array is one of the seed and never changes; a few large ones change w
 do. So a save refers to much of what an earlier one wrote, and a piece of another step, or of nothing, shows.
 
     arrays.py            one life, by the environment
-    arrays.py serve      lives as forks of this process, which has everything loaded and runs no job itself. Each line of
-                         standard input asks for one: {"life": the environment, "delay": seconds or null (not killed),
-                         "from_first_step": bool, "signal": number, "errors": the file for standard error}. The answer
-                         is one line: {"code", "killed"}.
+    arrays.py serve      lives as forks of this process, which has everything loaded and runs no job itself
+
+Each line of standard input asks the server for a life: {"life": the environment, "delay": seconds or null (not killed),
+"from_first_step": bool, "signal": number, "errors": the file for standard error}. The answer is one line: {"code",
+"killed"}.
 """
 
 import json
