@@ -231,9 +231,6 @@ class Storm:
             assert found.unnamed == set(), said
             assert len(found.commits) <= self.climate.keep, said
             self._new_run()
-        else:
-            # One may wait to be retired, and a death may come before that in life after life.
-            assert len(found.commits) <= self.climate.keep + 4, said
 
     def blow(self, kills: int, *, stops: bool = False) -> Tally:
         """So many kills and stops; the last run is let go to its end."""

@@ -7,7 +7,8 @@ call n, and a second one after it without. One JSON line per n. Each life is a f
 everything loaded and runs no job itself.
 
 Scenarios: "first" starts on nothing; "large" does so, too, and writes every file as a large one; "second" starts on
-what an attempt left that was killed while it wrote data; "back" goes back to step 0 on that.
+what an attempt left that was killed while it wrote data; "back" goes back to step 0 on that. "beside" is "first", and
+"beside-second" is "second", with saves in the background, each of which refers to what an earlier one wrote.
 Fates: "before" and "after" kill around the call; "half" after half of a write; an errno's name makes this one call fail
 with it, or with a "+" behind it, this call and all that follow.
 """
@@ -145,7 +146,7 @@ def forked(life: Callable[[], dict[str, Any]], errors: Path) -> dict[str, Any]:
 def look(counter: Counter) -> dict[str, Any]:
     """What stands in the store."""
     store = directory.DirectoryStore(counter.url)
-    found: dict[str, Any] = {"counted": [], "bad": [], "unnamed": [], "events": [], "attempts": 0}
+    found: dict[str, Any] = {"counted": [], "bad": [], "unnamed": [], "events": [], "attempts": 0, "shared": 0}
     for place in tasks_in(store):
         lineage = read_lineage(store, place)
         named: set[str] = set()
@@ -153,6 +154,9 @@ def look(counter: Counter) -> dict[str, Any]:
             named |= {file.name for file in one.record.files} if one.record else set()
             if not one.verified:
                 found["bad"].append(f"{one.path}: {one.problem}")
+            found["shared"] += bool(one.record) and any(
+                place.data_of(file.name) != one.name for file in one.record.files
+            )
         found["counted"] = [name.step for name in lineage.counted]
         found["attempts"] = lineage.newest + 1
         found["unnamed"] = sorted({entry.name for entry in store.list(place.data)} - named)
@@ -164,7 +168,7 @@ def look(counter: Counter) -> dict[str, Any]:
 
 def prepare(scenario: str, counter: Counter) -> Counter:
     """Makes the scenario's store; the counter as the lives on it get it."""
-    if scenario in ("first", "large"):
+    if scenario in ("first", "large", "beside"):
         Path(counter.url).mkdir()
         return replace(counter, url=f"{counter.url}/deep/store")  # so that the root and its parent are made, too
     calls = 0
@@ -184,6 +188,8 @@ def main(scenario: str, fate: str, folder: Path) -> None:
     if scenario == "large":
         directory.LargeFiles = lambda: LARGE  # type: ignore[assignment,misc]  # for every store of these lives
     origin = Counter(f"{folder}/origin", f"{folder}/origin-trace", STEPS, EVERY, KEEP, 0.0, 5000)
+    if scenario.startswith("beside"):
+        origin = replace(origin, saving="background", frozen_bytes=50_000, settles=True)
     made = prepare(scenario, origin)
     number = 0
     while True:
