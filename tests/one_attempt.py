@@ -50,14 +50,19 @@ class Life:
         keep: Keep | None = None,
         blob_bytes: int = BLOB_BYTES,
         large: LargeFiles | None = None,
+        frozen_bytes: int = 0,
     ) -> None:
         store = DirectoryStore(str(root), disk=disk or QuickDisk(), large=large)
         mark_store(store)
         self.store, self.place = store, find_or_start_run(store, RUN, AROUND.clock).task(0)
-        self.state = UserState({"blob": bytearray(blob_bytes)})
+        # A part that never changes, so that later saves refer to it.
+        frozen = {"frozen": bytearray(frozen_bytes)} if frozen_bytes else {}
+        self.state = UserState({"blob": bytearray(blob_bytes), **frozen})
         request = StartRequest(self.place, None, CrashPolicy(), keep or Keep(last=2), execution=None)
         self.attempt = Attempt.claim(store, request, AROUND)
         self.resumed_from = self._restore()
+        if frozen_bytes and not self.resumed_from:
+            self.state.parts["frozen"][:] = blob_of(0, frozen_bytes)
 
     def _restore(self) -> int:
         restores = []
@@ -77,6 +82,12 @@ class Life:
         blob = self.state.parts["blob"]
         assert isinstance(blob, bytearray)
         return blob
+
+    @property
+    def is_right(self) -> bool:
+        """Whether everything is as it was saved at the step resumed from."""
+        frozen = self.state.parts.get("frozen", b"")
+        return self.blob == blob_of(self.resumed_from, len(self.blob)) and frozen == blob_of(0, len(frozen))
 
     def save(self, step: int) -> None:
         """Saves the right content of a step."""

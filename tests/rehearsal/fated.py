@@ -12,10 +12,10 @@ Point = dict[str, Any]
 EVERY, KEEP, STEPS = 3, 2, 12
 
 
-def points(scenario: str, fate: str, folder: Path) -> list[Point]:
-    """One entry for each call; see victims/calls.py for scenarios and fates."""
+def points(scenario: str, fate: str, folder: Path, *, script: str = "calls.py") -> list[Point]:
+    """One entry for each call; see the script, victims/calls.py or the like, for scenarios and fates."""
     done = subprocess.run(
-        [sys.executable, str(VICTIMS / "calls.py"), scenario, fate, str(folder)],
+        [sys.executable, str(VICTIMS / script), scenario, fate, str(folder)],
         env=environment(),
         capture_output=True,
         text=True,

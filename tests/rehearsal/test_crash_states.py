@@ -4,23 +4,28 @@ import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from power import Call, Killed, RecordingDisk, fingerprint, lay_out, states
 
-from one_attempt import AROUND, RUN, Life, QuickDisk, blob_of
+from one_attempt import AROUND, RUN, Life, QuickDisk
+from outlast.checkpoint.lineage import commit_names
+from outlast.checkpoint.record import load_record
+from outlast.checkpoint.retain import Keep
 from outlast.checkpoint.runs import find_or_start_run, finish_of
 from outlast.checkpoint.survey import survey
 from outlast.stores.blocks import LargeFiles
 from outlast.stores.directory import DirectoryStore
 
 # Everything counts as large, and one thread keeps the calls in one order.
+FROZEN_BYTES = 20_000
 LARGE = LargeFiles(from_bytes=1, block_bytes=4096, run_bytes=4096, threads=1, allocate_from_bytes=8192)
 
 
-def live(root: Path, disk: RecordingDisk, *, steps: int, large: LargeFiles | None = None) -> None:
+def live(root: Path, disk: RecordingDisk, *, steps: int, **how: Any) -> None:
     """An attempt that goes on for so many steps, saves after each, and finishes; each return leaves a mark."""
-    life = Life(root, disk, large=large)
+    life = Life(root, disk, **how)
     for step in range(life.resumed_from + 1, life.resumed_from + steps + 1):
         disk.mark(f"saving {step}")
         life.save(step)
@@ -37,8 +42,8 @@ def marked(calls: list[Call], at: int, word: str) -> int:
 class Judge:
     """Looks at states, each once."""
 
-    def __init__(self, root: Path, scratch: Path) -> None:
-        self.root, self.scratch = root, scratch
+    def __init__(self, root: Path, scratch: Path, *, frozen_bytes: int = 0) -> None:
+        self.root, self.scratch, self.frozen_bytes = root, scratch, frozen_bytes
         self.seen: set[object] = set()
 
     def look(self, calls: list[Call], at: int, found: Iterator[dict[str, bytes | None]]) -> None:
@@ -53,10 +58,10 @@ class Judge:
             if finished:
                 store = DirectoryStore(str(self.scratch), disk=QuickDisk())
                 assert finish_of(store, find_or_start_run(store, RUN, AROUND.clock).task(0)) is not None
-            life = Life(self.scratch, QuickDisk())  # never NoGoodCheckpoint
+            life = Life(self.scratch, QuickDisk(), frozen_bytes=self.frozen_bytes)  # never NoGoodCheckpoint
             assert least <= life.resumed_from <= most, (at, calls[at - 1], sorted(state))
             if life.resumed_from:
-                assert life.blob == blob_of(life.resumed_from), (at, sorted(state))
+                assert life.is_right, (at, sorted(state))
             bad = [one.problem for one in survey(life.store, life.place) if not one.verified]
             assert bad == [], (at, bad)  # a record goes before its data, also on the disk
             shutil.rmtree(self.scratch)
@@ -73,6 +78,22 @@ def test_a_power_cut_at_any_call_leaves_the_last_committed_checkpoint(
     for at in range(len(disk.calls) + 1):
         judge.look(disk.calls, at, states(disk.calls, at, seed=1))
     assert len(judge.seen) > 400
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_a_power_cut_while_checkpoints_share_data_files_leaves_the_last_committed_one(
+    keep: int, quick_folder: Path
+) -> None:
+    disk = RecordingDisk()
+    root = quick_folder / "store"
+    live(root, disk, steps=5, keep=Keep(last=keep), frozen_bytes=FROZEN_BYTES)
+    life = Life(root, QuickDisk(), frozen_bytes=FROZEN_BYTES)
+    newest = load_record(life.store, life.place.commit(max(commit_names(life.store, life.place))))
+    assert len(newest.files) > 1, "it refers to an earlier one's file"
+    judge = Judge(root, quick_folder / "cut", frozen_bytes=FROZEN_BYTES)
+    for at in range(len(disk.calls) + 1):
+        judge.look(disk.calls, at, states(disk.calls, at, seed=1, few=at % 2 == 0))
+    assert len(judge.seen) > 250
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -47,3 +47,19 @@ def test_a_kill_at_any_call_of_a_rollback_leaves_it_undone_or_done(quick_folder:
     for point in killed:
         check_rerun(point)
         assert point["second"]["resumed"] is None, point  # asked to go back to step 0, it does
+
+
+@pytest.mark.parametrize(
+    ("scenario", "fate"),
+    [("beside", "before"), ("beside", "half"), ("beside-second", "before"), ("beside-second", "half")],
+)
+def test_a_kill_at_any_call_of_a_save_beside_the_steps_costs_an_interval_at_most(
+    scenario: str, fate: str, quick_folder: Path
+) -> None:
+    """Saves that refer to what earlier ones wrote, their read-back and what they retire."""
+    found = points(scenario, fate, quick_folder)
+    killed = [point for point in found if point["first"]["killed"]]
+    assert len(killed) > (80 if fate != "half" else 15)
+    for point in killed:
+        check_killed(point)
+    assert all(point["end"]["shared"] for point in killed)

@@ -7,7 +7,9 @@ call n, and a second one after it without. One JSON line per n. Each life is a f
 everything loaded and runs no job itself.
 
 Scenarios: "first" starts on nothing; "large" does so, too, and writes every file as a large one; "second" starts on
-what an attempt left that was killed while it wrote data; "back" goes back to step 0 on that.
+what an attempt left that was killed while it wrote data; "back" goes back to step 0 on that. "beside" is "first", and
+"beside-second" is "second", with saves in the background, each of which refers to what an earlier one wrote; "mount" is
+"beside" for victims/mount_calls.py.
 Fates: "before" and "after" kill around the call; "half" after half of a write; an errno's name makes this one call fail
 with it, or with a "+" behind it, this call and all that follow.
 """
@@ -21,7 +23,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from counter import Counter
 
@@ -30,8 +32,10 @@ from outlast.checkpoint.journal import read_journals
 from outlast.checkpoint.lineage import read_lineage
 from outlast.checkpoint.survey import survey, tasks_in
 from outlast.errors import ExitingError
+from outlast.ports import Store
 from outlast.stores import directory
 from outlast.stores.blocks import LargeFiles
+from outlast.stores.directory import DirectoryStore
 from outlast.stores.disk import LocalDisk
 
 session._FINISH_PAUSES_SECONDS = (0.0, 0.0, 0.0)  # a disk that fails for good is not waited for
@@ -43,6 +47,7 @@ WRITES = ("write", "write_at")
 # One thread, so that each life makes its calls in the same order.
 LARGE = LargeFiles(from_bytes=1, block_bytes=4096, run_bytes=4096, threads=1, allocate_from_bytes=4096)
 STEPS, EVERY, KEEP = 12, 3, 2
+StoreAt = Callable[[str], Store]
 
 
 class FatefulDisk(LocalDisk):
@@ -54,6 +59,10 @@ class FatefulDisk(LocalDisk):
         self._written_to: set[int] = set()
         for name in CHANGING:
             setattr(self, name, self._counted(name, getattr(self, name)))
+
+    def install(self) -> None:
+        """From now on every store of this process is on this disk."""
+        directory.LocalDisk = lambda: self  # type: ignore[assignment,misc]  # instead of the machine's
 
     def create_file(self, path: str) -> int:
         handle = super().create_file(path)
@@ -111,9 +120,17 @@ class FatefulDisk(LocalDisk):
         return result
 
 
-def one_life(counter: Counter, disk: LocalDisk) -> dict[str, Any]:
+class Door(Protocol):
+    """What the calls of a store go through. `met`: the call that met its fate, once it has."""
+
+    met: str
+
+    def install(self) -> None: ...
+
+
+def one_life(counter: Counter, door: Door) -> dict[str, Any]:
     """A life in this process: how it would leave, and with what."""
-    directory.LocalDisk = lambda: disk  # type: ignore[assignment,misc]  # the driver's disk instead of the machine's
+    door.install()
     try:
         resumed, acc = counter.run()
     except ExitingError as error:
@@ -142,10 +159,10 @@ def forked(life: Callable[[], dict[str, Any]], errors: Path) -> dict[str, Any]:
     return {**told, "killed": os.WIFSIGNALED(status), "said": errors.read_text()}
 
 
-def look(counter: Counter) -> dict[str, Any]:
+def look(counter: Counter, store_at: StoreAt = DirectoryStore) -> dict[str, Any]:
     """What stands in the store."""
-    store = directory.DirectoryStore(counter.url)
-    found: dict[str, Any] = {"counted": [], "bad": [], "unnamed": [], "events": [], "attempts": 0}
+    store = store_at(counter.url)
+    found: dict[str, Any] = {"counted": [], "bad": [], "unnamed": [], "events": [], "attempts": 0, "shared": 0}
     for place in tasks_in(store):
         lineage = read_lineage(store, place)
         named: set[str] = set()
@@ -153,6 +170,9 @@ def look(counter: Counter) -> dict[str, Any]:
             named |= {file.name for file in one.record.files} if one.record else set()
             if not one.verified:
                 found["bad"].append(f"{one.path}: {one.problem}")
+            found["shared"] += bool(one.record) and any(
+                place.data_of(file.name) != one.name for file in one.record.files
+            )
         found["counted"] = [name.step for name in lineage.counted]
         found["attempts"] = lineage.newest + 1
         found["unnamed"] = sorted({entry.name for entry in store.list(place.data)} - named)
@@ -164,7 +184,7 @@ def look(counter: Counter) -> dict[str, Any]:
 
 def prepare(scenario: str, counter: Counter) -> Counter:
     """Makes the scenario's store; the counter as the lives on it get it."""
-    if scenario in ("first", "large"):
+    if scenario in ("first", "large", "beside", "mount"):
         Path(counter.url).mkdir()
         return replace(counter, url=f"{counter.url}/deep/store")  # so that the root and its parent are made, too
     calls = 0
@@ -180,10 +200,12 @@ def prepare(scenario: str, counter: Counter) -> Counter:
     return replace(counter, resume=0 if scenario == "back" else "latest")
 
 
-def main(scenario: str, fate: str, folder: Path) -> None:
+def main(scenario: str, fate: str, folder: Path, new_door: Callable[[str, int], Door], store_at: StoreAt) -> None:
     if scenario == "large":
         directory.LargeFiles = lambda: LARGE  # type: ignore[assignment,misc]  # for every store of these lives
     origin = Counter(f"{folder}/origin", f"{folder}/origin-trace", STEPS, EVERY, KEEP, 0.0, 5000)
+    if scenario.startswith(("beside", "mount")):
+        origin = replace(origin, saving="background", frozen_bytes=50_000, settles=True)
     made = prepare(scenario, origin)
     number = 0
     while True:
@@ -193,10 +215,10 @@ def main(scenario: str, fate: str, folder: Path) -> None:
         if Path(origin.trace).exists():
             shutil.copy(origin.trace, f"{where}-trace")
         counter = replace(made, url=made.url.replace(origin.url, str(where), 1), trace=f"{where}-trace")
-        disk = FatefulDisk(fate, number)
+        door = new_door(fate, number)
 
-        def fated(disk: FatefulDisk = disk, counter: Counter = counter) -> dict[str, Any]:
-            return {**one_life(counter, disk), "met": disk.met}
+        def fated(door: Door = door, counter: Counter = counter) -> dict[str, Any]:
+            return {**one_life(counter, door), "met": door.met}
 
         first = forked(fated, Path(f"{where}-errors"))
         if not first["killed"] and not first.get("met"):
@@ -204,13 +226,13 @@ def main(scenario: str, fate: str, folder: Path) -> None:
         reported = (
             [int(line) for line in Path(counter.trace).read_bytes().split()] if Path(counter.trace).exists() else []
         )
-        between = look(counter) if Path(counter.url).exists() else {}
-        second = forked(lambda counter=counter: one_life(counter, FatefulDisk("none", 0)), Path(f"{where}-errors"))
+        between = look(counter, store_at) if Path(counter.url).exists() else {}
+        second = forked(lambda counter=counter: one_life(counter, new_door("none", 0)), Path(f"{where}-errors"))
         line = {"n": number, "first": first, "reported": reported, "between": between, "second": second}
-        sys.stdout.write(json.dumps({**line, "end": look(counter), "right": counter.plain()}) + "\n")
+        sys.stdout.write(json.dumps({**line, "end": look(counter, store_at), "right": counter.plain()}) + "\n")
         shutil.rmtree(where)
     sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), FatefulDisk, DirectoryStore)
