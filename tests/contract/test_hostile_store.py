@@ -136,6 +136,11 @@ COMMITS: dict[str, Callable[[Planter], None]] = {
     "a file index below zero": _piece(0, -1),
     "a fraction as file index": _piece(0, 0.0),
     "a digest that is a number": _piece(3, 7),
+    "a file named twice": lambda it: it.forge(lambda record: record.update(files=record["files"] * 2)),
+    "a leaf that many values have": lambda it: it.forge_image(
+        json.dumps([["a", "raw", "uint8", [4], {}, 0, 4]]).encode(),
+        json.dumps({"parts": {"blob": [{"$": "bytearray", "leaf": 0}] * 9}, "loop": {}, "random": None}).encode(),
+    ),
     "pieces that overlap": lambda it: it.forge(_overlap),
     "a tree that is a pickle": lambda it: it.forge_tree(pickle.dumps(SideEffect(it.outside / "run"))),
     "a tree of deep nesting": lambda it: it.forge_tree(DEEP),

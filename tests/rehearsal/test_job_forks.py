@@ -237,3 +237,24 @@ def test_loader_workers_are_left_alone_and_go_with_the_job(tmp_path: Path) -> No
     (stopped,) = events(tmp_path, "Stopped")
     assert commits(tmp_path)[-1] == stopped["step"]
     assert f"resumed with {4 * stopped['step']}" in run(LOADER, tmp_path).out
+
+
+def test_a_forked_child_that_writes_to_a_restored_array_changes_its_own_only(tmp_path: Path) -> None:
+    program = """
+import os
+import numpy as np
+import outlast
+job = outlast.Job(state={"a": None, "b": np.ones(2_000_000)}, random_state=False)
+if job.resumed_from is None:
+    job.state["a"] = np.ones(2_000_000)
+    job.save()
+else:
+    child = os.fork()
+    if not child:
+        job.state["a"][:] = job.state["b"][:] = 99.0
+        os._exit(0)
+    os.waitpid(child, 0)
+    print(job.state["a"].max(), job.state["b"].max())
+"""
+    assert run(program, tmp_path).code == 0
+    assert run(program, tmp_path).out == "1.0 1.0\n"

@@ -3,7 +3,7 @@
 import json
 import mmap
 import threading
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -54,6 +54,7 @@ class OpenCheckpoint:
         with collector_at_rest():
             self.leaves = self._read_table()
             self.tree = self._read_tree()
+        self._verified = False  # whether all of it was read
         self._loaded: dict[int, memoryview] = {}
         self._targets: Mapping[int, memoryview] = {}
 
@@ -63,9 +64,10 @@ class OpenCheckpoint:
         return [leaf.spec for leaf in self.leaves]
 
     def load(self, leaves: Collection[int], targets: Mapping[int, memoryview]) -> None:
-        """Reads everything, verified: leaves in `targets` straight to there, other ones asked for into fresh memory.
+        """Reads leaves, verified: those in `targets` straight to there, the others into fresh memory.
 
-        Raises CheckpointCorrupt, StoreUnreachable; targets may be half overwritten then.
+        The first call reads, and verifies, everything else as well. Raises CheckpointCorrupt, StoreUnreachable; targets
+        may be half overwritten then.
         """
         wanted = [index for index in leaves if index not in targets]
         with collector_at_rest():
@@ -74,7 +76,8 @@ class OpenCheckpoint:
         for index, home in homes.items():
             if len(home) != self.leaves[index].bytes:
                 raise CheckpointCorrupt(f"leaf {self.leaves[index].name} has another size than its place")
-        self._reader.read_all(self.leaves, homes)
+        self._reader.read_all(self.leaves, homes, whole=not self._verified)
+        self._verified = True
         self._targets = {**self._targets, **targets}
         self._loaded.update((index, homes[index]) for index in wanted)
 
@@ -128,8 +131,8 @@ class _Reader:
         self._ends = list(accumulate(piece.bytes for piece in image.pieces))
         self._scattering = [file if isinstance(file, ScatteringObject) else None for file in files]
 
-    def read_all(self, leaves: Sequence[LeafPlace], homes: Mapping[int, memoryview]) -> None:
-        """Reads and verifies every piece; what belongs to a leaf with a home goes there."""
+    def read_all(self, leaves: Sequence[LeafPlace], homes: Mapping[int, memoryview], *, whole: bool) -> None:
+        """Reads and verifies every piece, or those of leaves with a home; what belongs to such a leaf goes there."""
         occupied = []
         for index, home in homes.items():
             _, _, first, size = leaves[index]
@@ -139,15 +142,24 @@ class _Reader:
         if any(last > first for (_, last, _), (first, _, _) in pairwise(occupied)):
             raise CheckpointCorrupt(f"leaves of step {self._record.step} overlap")
         starts = [start for start, _, _ in occupied]
+        numbers = range(len(self._ends)) if whole else self._under(occupied)
         scratch = threading.local()
 
         def some(first: int) -> None:
-            for number in range(first, min(first + _PIECES_AT_ONCE, len(self._ends))):
-                whole = _scratch(scratch, self._image.pieces[number].bytes)
-                start = self._ends[number] - len(whole)
-                self._read_parts(number, whole, _parts(start, whole, occupied, max(bisect_right(starts, start) - 1, 0)))
+            for number in numbers[first : first + _PIECES_AT_ONCE]:
+                memory = _scratch(scratch, self._image.pieces[number].bytes)
+                start = self._ends[number] - len(memory)
+                parts = _parts(start, memory, occupied, max(bisect_right(starts, start) - 1, 0))
+                self._read_parts(number, memory, parts)
 
-        self._run(some, range(0, len(self._ends), _PIECES_AT_ONCE))
+        self._run(some, range(0, len(numbers), _PIECES_AT_ONCE))
+
+    def _under(self, occupied: Sequence[tuple[int, int, memoryview]]) -> Sequence[int]:
+        """The pieces that some ranges of the image lie in."""
+        found: set[int] = set()
+        for first, last, _ in occupied:
+            found.update(range(bisect_right(self._ends, first), bisect_left(self._ends, last) + 1))
+        return sorted(found)
 
     def verify(self, files: Collection[int]) -> None:
         """Reads and verifies the pieces that lie in some of the files."""
@@ -262,7 +274,8 @@ def _fresh_memory(sizes: Sequence[int]) -> Iterator[memoryview]:
 
 def _mapped(size: int) -> memoryview:
     """Not a bytearray: that is filled with zeros at once, by one thread that holds the interpreter's lock."""
-    memory = mmap.mmap(-1, size)
+    # Private: it becomes the program's own, and a forked child that writes to it must not change the parent's.
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):
             memory.madvise(mmap.MADV_HUGEPAGE)

@@ -206,6 +206,8 @@ def _checked(record: CommitRecord, name: str) -> CommitRecord:
     for file in record.files:
         if place.data_of(file.name) is None:
             raise ValueError(f"{file.name!r} is no data file of this task")
+    if len({file.name for file in record.files}) < len(record.files):
+        raise ValueError("it names a file twice")
     if not record.images:
         raise ValueError("it has no image")
     if sum(image.bytes for image in record.images) > sum(file.bytes for file in record.files):

@@ -50,6 +50,7 @@ class Restorer:
         self._ground = ground
         self._framework_named = framework
         self._met: set[str] = set()
+        self._named: set[int] = set()  # the leaves that nodes refer to
         self._nodes: dict[str, Node] = {}
         self._standing: dict[str, Any] = {}
         self._made: dict[str, Any] = {}
@@ -81,6 +82,9 @@ class Restorer:
         if kind is not None and "leaf" in node:
             if not 0 <= node["leaf"] < len(self._specs):
                 raise IndexError(f"{path} has leaf {node['leaf']}, which the checkpoint lacks")
+            if node["leaf"] in self._named:  # never written so, and a small checkpoint could fill all memory with it
+                raise ValueError(f"{path} has leaf {node['leaf']}, which another value has already")
+            self._named.add(node["leaf"])
             self.filling.need(node["leaf"])
         if kind is None:
             return self._kept(path, node, template, self._dict(path, node.items(), dict, template))
