@@ -238,8 +238,10 @@ class Storm:
             self._new_run()
 
     def blow(self, kills: int, *, stops: bool = False) -> Tally:
-        """So many kills and stops; the last run is let go to its end."""
-        while self.tally.kills + self.tally.stops < kills:
+        """So many kills and stops, some of which find a checkpoint; the last run is let go to its end."""
+        lives = 0
+        while self.tally.kills + self.tally.stops < kills or (self.tally.resumed < 2 and lives < 4 * kills):
+            lives += 1
             by = self.random.choice([signal.SIGKILL, signal.SIGTERM]) if stops else signal.SIGKILL
             self.life(by)
         if self.trace.exists():

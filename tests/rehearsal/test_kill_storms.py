@@ -21,12 +21,13 @@ SEED = int(os.environ.get("OUTLAST_STORM_SEED", "1"))
 FOLDERS = ("memory", "disk")
 REMOTE = ("rclone", "s3fs", "gs", "s3", "az")
 KINDS = [(place, schedule) for place in (*FOLDERS, *REMOTE) for schedule in ("steps", "duration")]
+IN_CI = [kind for kind in KINDS if kind[1] == "steps" or kind[0] in ("memory", "rclone", "gs")]
 
 
 def kills_on(place: str) -> int:
     """How many one storm is to see; two a place."""
     if ASKED is None:
-        return 12 if place == "memory" else 4
+        return 12 if place == "memory" else 3
     return -(-int(ASKED) // len(KINDS))
 
 
@@ -52,7 +53,7 @@ def tell(place: str, schedule: str, tally: Tally) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300 if ASKED is None else 7200)
-@pytest.mark.parametrize(("place", "schedule"), KINDS)
+@pytest.mark.parametrize(("place", "schedule"), IN_CI if ASKED is None else KINDS)
 def test_b01_kills_at_any_moment_of_saves_beside_the_steps_leave_a_good_checkpoint(
     place: str, schedule: str, tmp_path: Path, quick_folder: Path
 ) -> None:
@@ -61,7 +62,7 @@ def test_b01_kills_at_any_moment_of_saves_beside_the_steps_leave_a_good_checkpoi
         storm = Storm(weather, tmp_path / "lives", SEED, server)
         tally = storm.blow(kills_on(place))
     tell(place, schedule, tally)
-    assert tally.resumed >= min(3, tally.kills // 2)
+    assert tally.resumed >= 2
     assert tally.shared > 0, "no save referred to an earlier one: the storm shows nothing of incremental saves"
 
 

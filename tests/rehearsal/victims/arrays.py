@@ -173,12 +173,14 @@ def serve() -> dict[str, str] | None:
     for line in sys.stdin:
         asked = json.loads(line)
         before = _size(asked["life"]["VICTIM_TRACE"])
+        errors = os.open(asked["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         child = os.fork()
         if child == 0:
-            os.dup2(os.open(asked["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), 2)
+            os.dup2(errors, 2)
             os.dup2(os.open(os.devnull, os.O_RDWR), 1)
             os.environ.update(asked["life"])
             return asked["life"]
+        os.close(errors)
         sys.stdout.write(json.dumps(_watch(child, asked, before)) + "\n")
         sys.stdout.flush()
     return None
