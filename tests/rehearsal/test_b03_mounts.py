@@ -32,6 +32,7 @@ def check_resumed(point: Point) -> None:
     assert end["unnamed"] == [] or torn, point
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fate", ["half", "lost", "empty"])
 def test_b03_a_kill_at_any_call_to_a_mount_leaves_a_resumable_state(fate: str, quick_folder: Path) -> None:
     killed = [point for point in mount_points(fate, quick_folder) if point["first"]["killed"]]

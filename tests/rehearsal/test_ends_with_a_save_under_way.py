@@ -44,6 +44,7 @@ def test_b17_an_orderly_end_makes_the_save_under_way_durable_and_a_fork_disturbs
             assert refusal(store, place.commit(name)) is None, (end, name)
 
 
+@pytest.mark.serial
 def test_b17_a_grace_shorter_than_the_save_under_way_ends_within_it(quick_folder: Path) -> None:
     victim = Victim("slow_storage.py", quick_folder, every=0)
     process = victim.start(VICTIM_DELAY="15", VICTIM_SAVING="background", VICTIM_INTERVAL="50ms", OUTLAST_GRACE="2")
