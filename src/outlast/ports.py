@@ -24,12 +24,14 @@ class StoreTraits:
 
     `object_bytes`: data larger than this goes into several objects (None: one object of any size). `parallel`: how
     many of those are written, and ranges read, at a time. `local`: whether a small write takes about as long as
-    handing it to another thread does.
+    handing it to another thread does. `whole_records`: whether what `create` makes appears whole or not at all, also
+    when the process dies in it.
     """
 
     object_bytes: int | None = None
     parallel: int = 1
     local: bool = False
+    whole_records: bool = True
 
 
 Pace = Callable[[int], None]

@@ -258,9 +258,13 @@ class Saves:
             flight.speed.give_up()
         elif flight is not None:
             flight.speed.hurry()
-        while not self._saver.wait(0.05 if until_notice else None):
-            if until_notice and self._board.notice is not None:
-                return
+        self.running, before = True, self.running
+        try:
+            while not self._saver.wait(0.05 if until_notice else None):
+                if until_notice and self._board.notice is not None:
+                    return
+        finally:
+            self.running = before
         self._collect()
 
     def hear_notice(self) -> None:
@@ -297,7 +301,7 @@ class Saves:
             self._record(SaveStarted(step))
             snapshot = self._snapshot(progress, held)
             image = LiveImage(self._copies.laid_out(snapshot), snapshot)
-            record = self.attempt.commit(image, step, wishes, FULL_EFFORT)
+            record = self.attempt.commit(image, step, wishes, FULL_EFFORT, tidy=self._board.notice is None)
             before, self._safe = self._safe, _Safe(record.name, progress.mark, began)
             self._read_back(progress, record, before, began, size_of(image), confirmed=confirmed)
         except (StoreUnreachable, CheckpointCorrupt) as error:

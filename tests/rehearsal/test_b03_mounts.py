@@ -49,7 +49,6 @@ def test_b03_a_kill_at_any_call_to_a_mount_leaves_a_resumable_state(fate: str, q
     assert sum(torn_at_the_start(point) for point in killed) <= 6
 
 
-@pytest.mark.xfail(strict=True, reason="finding 3: a record that a death tore counts as a checkpoint that went bad")
 def test_b03_a_kill_within_the_very_first_record_is_a_first_run_again(quick_folder: Path) -> None:
     torn = [point for point in mount_points("half", quick_folder) if torn_at_the_start(point)]
     assert len(torn) == 2

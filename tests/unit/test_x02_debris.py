@@ -70,7 +70,6 @@ def test_a_killed_retirement_is_completed_by_the_next_attempt() -> None:
     assert shared & second.data(), "what is still referred to is no debris"
 
 
-@pytest.mark.xfail(strict=True, reason="finding 2: an attempt clears up after its first read-back only")
 def test_lives_that_each_end_before_their_first_read_back_leave_no_more_than_one_checkpoint_too_many() -> None:
     """A store that is slow to read, machines that go soon: without a bound the place would fill up."""
     store = MemoryStore()
@@ -94,7 +93,6 @@ class VanishingStore(MemoryStore):
         return data
 
 
-@pytest.mark.xfail(strict=True, reason="finding 6: prune ends in an error when the job retires what it looks at")
 def test_a_prune_passes_over_what_a_running_job_retires_meanwhile() -> None:
     store = VanishingStore()
     life = ArrayAttempt(store, keep=4)
@@ -106,7 +104,6 @@ def test_a_prune_passes_over_what_a_running_job_retires_meanwhile() -> None:
     assert life.good() == [4]
 
 
-@pytest.mark.xfail(strict=True, reason="finding 1: the base of a save may be one that a prune has deleted")
 def test_a_prune_while_the_newest_checkpoint_is_not_read_back_costs_no_later_save() -> None:
     store = MemoryStore()
     life = ArrayAttempt(store, keep=2)

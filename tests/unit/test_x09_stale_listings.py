@@ -55,7 +55,6 @@ def test_a_superseded_attempt_that_learns_of_it_late_adds_nothing_that_counts() 
     assert third.good()[0] == 4
 
 
-@pytest.mark.xfail(strict=True, reason="finding 1: a superseded attempt deletes files that the younger one refers to")
 def test_a_superseded_attempt_that_learns_of_it_late_costs_the_younger_one_no_good_checkpoint() -> None:
     bucket = SharedBucket()
     older = ArrayAttempt(bucket.seen_by_a_machine(late_seconds=LATE_SECONDS), keep=1)
@@ -77,7 +76,6 @@ def test_a_superseded_attempt_that_learns_of_it_late_costs_the_younger_one_no_go
     assert younger.good(), "its state is whole in memory, and none of its saves is"
 
 
-@pytest.mark.xfail(strict=True, reason="finding 5: a listing that is too old reads as checkpoints that went bad (78)")
 def test_a_listing_of_what_has_been_retired_since_is_tried_again_and_needs_no_human() -> None:
     bucket = SharedBucket()
     first = ArrayAttempt(bucket.seen_by_a_machine(late_seconds=0.0), keep=1)

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -79,19 +79,23 @@ class Attempt:
     def claim(cls, store: Store, request: StartRequest, around: Surroundings) -> "Attempt":
         """Claims the next attempt, within what the rollback and the crash policy leave of the commits found."""
         journals = read_journals(store, request.place)
+        torn: set[CommitName] = set()
 
         def choose(found: Lineage) -> tuple[Sequence[CommitName], Sequence[CommitName]]:
             _refuse_vanished(request.place, found, committed=_committed(journals, found))
+            torn.update(_torn(store, request.place, found.counted, journals))
             counted = _rolled_back(request, found)
             if counted == found.counted:  # a rollback is the mending that a crash loop asks for
                 streak = crash_streak(journals, found.claims, request.execution, request.crashes)
                 counted = request.crashes.leave(counted, streak, around.console)
-            return counted, [name for name in found.counted if name not in counted]
+            aside = [name for name in found.counted if name not in counted and name not in torn]
+            return [name for name in counted if name not in torn], aside
 
         claim, lineage = claim_next(store, request.place, choose, _claim_details(request, around))
         for damage in lineage.damaged:
             around.console.warning(f"a claim cannot be read and is passed over: {damage}")
         attempt = cls(store, request, around, claim)
+        attempt._failed += sorted(torn)
         attempt.journal.record(
             AttemptStarted(
                 attempt=claim.attempt,
@@ -120,7 +124,9 @@ class Attempt:
                 opened = stack.enter_context(open_checkpoint(self._store, path, between_chunks=between_chunks))
                 accept(opened)
             except (CheckpointCorrupt, ObjectMissing, StoreUnreachable) as error:
-                refusals.append(Refusal(path, str(error), isinstance(error, StoreUnreachable)))
+                # A record that is listed and not there: the listing is out of date, and the next one will be another.
+                stale = isinstance(error, ObjectMissing) and path in str(error)
+                refusals.append(Refusal(path, str(error), stale or isinstance(error, StoreUnreachable)))
                 self._around.console.warning(f"checkpoint {path} is not used: {error}")
                 self.journal.record(CheckpointRefused(path, str(error)))
                 continue
@@ -144,19 +150,22 @@ class Attempt:
 
     # --- saving -------------------------------------------------------------------------------------
 
-    def commit(self, image: Image, step: int, wishes: Wishes = NO_WISHES, effort: Effort = FULL_EFFORT) -> CommitRecord:
+    def commit(
+        self, image: Image, step: int, wishes: Wishes = NO_WISHES, effort: Effort = FULL_EFFORT, *, tidy: bool = True
+    ) -> CommitRecord:
         """Makes an image a checkpoint: data, the look for newer claims, the record. It is durable then; see `confirm`.
 
         Raises Superseded, StoreUnreachable or CheckpointCorrupt; in each case the last good checkpoint stands. What
-        is left of a save that failed is deleted, so that a full disk does not fill further.
+        is left of a save that failed is deleted, so that a full disk does not fill further. With `tidy` the first
+        commit also deletes what earlier attempts left: this one may not live to confirm any.
         """
         began = self._around.clock.monotonic_seconds()
         self._sequence += 1
         name = CommitName(step, self.number, self._sequence)
         details = SaveDetails(name, self._claim.token, wishes.pinned, wishes.metrics)
-        base = self._verified[-1] if self._verified else None
         clock = self._around.clock
         try:
+            base = self._base()
             record = persist(self._store, self.place, image, details, base=base, effort=effort, clock=clock)
             self.stay_first()
             self._check_base(base)
@@ -169,23 +178,29 @@ class Attempt:
         self._named.note(record)
         seconds = clock.monotonic_seconds() - began
         self.journal.record(SaveCommitted(step, name.text, record.total_bytes, round(seconds, 6), record.written_bytes))
+        if tidy and not self._cleaned:
+            self._tidy()
         return record
 
     def confirm(self, record: CommitRecord, effort: Effort = FULL_EFFORT) -> None:
-        """Reads back what a save wrote; then older checkpoints that need not be kept are retired, never before.
+        """Reads back what a save wrote, and a part of what it refers to; only then older checkpoints are retired.
 
-        Raises CheckpointCorrupt when it is not there as it was written: it is taken back then, and the last good one
-        stands. Raises StoreUnreachable when it cannot be read now: it may well be good, and stays until a newer one is.
+        Raises CheckpointCorrupt when something is not there as it was written: the save is taken back then, and the
+        last good one stands. Raises StoreUnreachable when it cannot be read now: it may well be good, and stays until
+        a newer one is.
         """
         began = self._around.clock.monotonic_seconds()
         own = {file.name for file in record.files if self.place.data_of(file.name) == record.name}
+        pace, threads = effort.pace, effort.threads
         try:
-            verify_data(self._store, record, files=own, pace=effort.pace, threads=effort.threads)
+            verify_data(self._store, record, files=own, turn=record.sequence, pace=pace, threads=threads)
         except StoreUnreachable:
             self._unconfirmed.append(record.name)
             raise
         except (CheckpointCorrupt, ObjectMissing) as error:
             self.journal.record(SaveTakenBack(record.step, record.name.text, str(error)))
+            if not any(name in str(error) for name in own):
+                self._forget_sharers(record)
             self._give_up(record.name)
             raise CheckpointCorrupt(str(error)) from error
         seconds = self._around.clock.monotonic_seconds() - began
@@ -194,6 +209,18 @@ class Attempt:
         self._failed += self._unconfirmed
         self._unconfirmed.clear()
         self._tidy(effort)
+
+    def _forget_sharers(self, record: CommitRecord) -> None:
+        """A file of an earlier checkpoint is bad: nothing refers to those that have it any more, nor retires them."""
+        shared = {file.name for file in record.files}
+        self._verified = [one for one in self._verified if shared.isdisjoint(file.name for file in one.files)]
+
+    def _base(self) -> CommitRecord | None:
+        """The newest checkpoint that was read and is still there; somebody may have pruned the store."""
+        there = set(commit_names(self._store, self.place)) if self._verified else set()
+        self._verified = [one for one in self._verified if one.name in there]
+        read = [one for one in self._verified if one.name not in self._noted]
+        return read[-1] if read else None
 
     def _give_up(self, name: CommitName) -> None:
         self._failed.append(name)
@@ -217,14 +244,17 @@ class Attempt:
         mark_finished(self._store, self.place, name, total, self._around.clock)
         self._tidy()
 
-    def _tidy(self, effort: Effort = FULL_EFFORT) -> None:
-        """Deletes what need not be kept. A storage that refuses is said, and asked again at the next save."""
+    def _tidy(self, effort: Effort | None = None) -> None:
+        """Deletes what need not be kept. With an effort, what is kept instead is read first, if it was not yet.
+
+        A storage that refuses is said, and asked again at the next save.
+        """
         try:
             while self._failed:
                 if not remove_failed(self._store, self.place, self._failed[0], self._may_delete):
                     return
                 del self._failed[0]
-            for record in self._retired(effort):
+            for record in self._retired(effort) if effort else self._keep.retired(self._verified):
                 if not retire(self._store, self.place, record, self._named, self._may_delete):
                     return
                 self._verified.remove(record)
@@ -251,6 +281,24 @@ class Attempt:
 
     def _may_delete(self) -> bool:
         return superseded_by(self._store, self.place, self.number) is None
+
+
+def _torn(
+    store: Store, place: TaskPlace, names: Sequence[CommitName], journals: Mapping[int, Sequence[Any]]
+) -> Iterator[CommitName]:
+    """Records that a death cut short while they were made, where that can be: they never were checkpoints."""
+    if store.traits.whole_records:
+        return
+    events = (recorded.event for journal in journals.values() for recorded in journal)
+    committed = {event.commit for event in events if isinstance(event, SaveCommitted)}
+    for name in names:
+        try:
+            load_record(store, place.commit(name))
+        except CheckpointCorrupt:
+            if name.text not in committed:
+                yield name
+        except ObjectMissing:
+            continue
 
 
 def _claim_details(request: StartRequest, around: Surroundings) -> dict[str, Any]:

@@ -47,13 +47,12 @@ def prune(store: Store, place: TaskPlace, keep: Keep, *, set_aside: bool, apply:
                 leaving.append((load_record(store, place.commit(name)), _WHY[standing]))
     verified: list[CommitRecord] = []
     for name in sorted(lineage.counted):
-        refused = refusal(store, place.commit(name))
-        if refused is None:
-            verified.append(load_record(store, place.commit(name)))
-        elif refused.unreachable:
-            raise StoreUnreachable(refused.reason)
-        else:
-            yield Pruned(refused.name, name.step, "bad", refused.reason)
+        with suppress(ObjectMissing):  # a job that is running has retired it meanwhile
+            record = _verified(store, place.commit(name))
+            if isinstance(record, CommitRecord):
+                verified.append(record)
+            else:
+                yield Pruned(place.commit(name), name.step, "bad", record)
     retired = keep.retired(verified)
     for record in verified:
         if record not in retired:
@@ -67,6 +66,18 @@ def prune(store: Store, place: TaskPlace, keep: Keep, *, set_aside: bool, apply:
     if apply:
         remove_orphans(store, place, lineage.newest, named, _always)
         store.sweep(place.folder)
+
+
+def _verified(store: Store, path: str) -> CommitRecord | str:
+    """The record of a checkpoint that verifies, else what is wrong with it; raises ObjectMissing once it is gone."""
+    refused = refusal(store, path)
+    if refused is not None and refused.unreachable:
+        raise StoreUnreachable(refused.reason)
+    try:
+        record = load_record(store, path)
+    except CheckpointCorrupt as error:
+        return str(error)
+    return record if refused is None else refused.reason
 
 
 def _always() -> bool:

@@ -31,6 +31,7 @@ from outlast.threads import in_parallel, nothing
 _PIECES_AT_ONCE = 4
 _BLOCK_BYTES = 16 << 20  # leaves below a sixteenth of this share a block of memory
 _ALIGNMENT = 64
+TURNS = 8  # what a save refers to is read again in so many parts, one after each save
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +162,11 @@ class _Reader:
             found.update(range(bisect_right(self._ends, first), bisect_left(self._ends, last) + 1))
         return sorted(found)
 
-    def verify(self, files: Collection[int]) -> None:
-        """Reads and verifies the pieces that lie in some of the files."""
-        numbers = [number for number, piece in enumerate(self._image.pieces) if piece.file in files]
+    def verify(self, files: Collection[int], turn: int) -> None:
+        """Reads and verifies the pieces that lie in some of the files, and of the others those whose turn it is."""
+        pieces = enumerate(self._image.pieces)
+        turn %= TURNS
+        numbers = [number for number, piece in pieces if piece.file in files or number % TURNS == turn]
 
         scratch = threading.local()
 
@@ -300,15 +303,19 @@ def verify_data(
     record: CommitRecord,
     *,
     files: Collection[str] | None = None,
+    turn: int = 0,
     pace: Pace = full_speed,
     threads: int = 1,
     meanwhile: Callable[[], None] = nothing,
 ) -> None:
-    """Reads the data of a record back, all of it or what lies in `files`; raises CheckpointCorrupt for what is bad."""
+    """Reads the data of a record back; raises CheckpointCorrupt, ObjectMissing for what is bad or gone.
+
+    All of it, or what lies in `files` and an eighth of the rest, whose turn it is; every file's size is looked at.
+    """
     chosen = {number for number, file in enumerate(record.files) if files is None or file.name in files}
-    with _opened(store, record, chosen) as opened:
+    with _opened(store, record) as opened:
         for image in record.images:
-            _Reader(record, image, opened, threads=threads, meanwhile=meanwhile, pace=pace).verify(chosen)
+            _Reader(record, image, opened, threads=threads, meanwhile=meanwhile, pace=pace).verify(chosen, turn)
 
 
 def refusal(store: Store, name: str) -> Refusal | None:
@@ -324,8 +331,8 @@ def refusal(store: Store, name: str) -> Refusal | None:
 
 
 @contextmanager
-def _opened(store: Store, record: CommitRecord, wanted: Collection[int] | None = None) -> Iterator[list[OpenObject]]:
-    """The files of a record, by number; those not wanted are not opened."""
+def _opened(store: Store, record: CommitRecord) -> Iterator[list[OpenObject]]:
+    """The files of a record, by number."""
     found: dict[int, OpenObject] = {}
     with ExitStack() as stack:
 
@@ -336,18 +343,9 @@ def _opened(store: Store, record: CommitRecord, wanted: Collection[int] | None =
                 raise CheckpointCorrupt(f"{file.name} has {opened.bytes} bytes instead of {file.bytes}")
             found[number] = opened
 
-        numbers = range(len(record.files)) if wanted is None else sorted(wanted)
+        numbers = range(len(record.files))
         in_parallel((partial(open_one, number) for number in numbers), threads=min(store.traits.parallel, len(numbers)))
-        yield [found.get(number, _Unopened()) for number in range(len(record.files))]
-
-
-class _Unopened:
-    """A file that is not to be read."""
-
-    bytes = 0
-
-    def read_into(self, offset: int, target: memoryview) -> None:
-        raise CheckpointCorrupt("a file that was not opened is read")
+        yield [found[number] for number in numbers]
 
 
 def _where(record: CommitRecord, piece: Piece) -> str:

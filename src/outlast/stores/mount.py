@@ -52,7 +52,7 @@ class MountStore:
 
     @property
     def traits(self) -> StoreTraits:
-        return StoreTraits(object_bytes=64 << 20, parallel=2)
+        return StoreTraits(object_bytes=64 << 20, parallel=2, whole_records=False)
 
     def create(self, name: str, data: bytes) -> None:
         path = self._path(name)
