@@ -191,7 +191,10 @@ class Storm:
             self.tally.kills += ended["code"] != 0
         elif by is signal.SIGTERM:
             early = not _RESUMED.search(said) and not _STARTED.search(said)
-            assert ended["code"] in (INTERRUPTED, 0) or (ended["code"] == -signal.SIGTERM and early), said
+            late = (
+                reported[-1:] and reported[-1][0] == self.climate.steps
+            )  # before and after a job, it is any program's
+            assert ended["code"] in (INTERRUPTED, 0) or (ended["code"] == -signal.SIGTERM and (early or late)), said
             self.tally.stops += ended["code"] != 0
         else:
             assert ended["code"] == 0, said

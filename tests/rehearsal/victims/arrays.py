@@ -124,7 +124,7 @@ def live(env: Mapping[str, str]) -> None:
     for step in job.steps(steps):
         arrays.advance(step + 1)
         time.sleep(float(env["VICTIM_SLEEP"]))
-        durable, flight = saves.saved_mark[0], saves._in_flight
+        durable, flight = saves.saved_mark[0], saves._flight
         os.write(trace, b"%d %d %d\n" % (step + 1, durable, flight.step if flight else -1))
     os.close(trace)
     wrong = arrays.wrong(steps)
