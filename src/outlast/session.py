@@ -308,8 +308,8 @@ class Session:
             self.record(Stopped(self.progress.completed, self._leave_code, reason, self._unsaved_steps))
             left = f", {format_duration(notice.remaining_seconds)} before the deadline" if notice else ""
             self.console.notice(
-                f"stopped after step {self.progress.completed} ({reason}); checkpoint of step "
-                f"{self.saves.saved_mark[0]}{left}; leaving with exit code {self._leave_code}"
+                f"stopped after step {self.progress.completed} ({reason}); "
+                f"{self._where_it_goes_on}{left}; leaving with exit code {self._leave_code}"
             )
         raise Interrupted(self._leave_code, self._stopped)
 
@@ -419,6 +419,10 @@ class Session:
             what = "the code outside the steps" if self._begun else "the code before the first step"
             advice = "call job.check() in it"
         return f"{what} {within}; {self._unsaved_steps} completed steps since the last checkpoint are lost; {advice}"
+
+    @property
+    def _where_it_goes_on(self) -> str:
+        return f"checkpoint of step {self.saves.saved_mark[0]}" if self.saves.last else "there is no checkpoint"
 
     @property
     def _unsaved_steps(self) -> int:

@@ -48,6 +48,34 @@ def test_prune_keeps_pinned_best_and_every_nth(store: Path) -> None:
     assert steps(store) == [2, 3, 5, 8]
 
 
+def test_prune_by_a_number_that_nobody_logged_deletes_nothing_and_says_which_there_are(store: Path) -> None:
+    job = outlast.Job(store, state={"n": 0}, name="j", every="1h", keep=100)
+    for step in (1, 2, 3):
+        job._session.progress.completed = step
+        job.log(loss=step)
+        job.save()
+    refused = run("checkpoints", "prune", store, "--keep", 1, "--best", "los", "--yes")
+    assert refused.exit_code == 78
+    assert steps(store) == [1, 2, 3]
+
+
+def test_a_job_that_keeps_the_best_by_a_number_that_nobody_logged_retires_nothing_and_says_so(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = outlast.Job(store, state={"n": 0}, name="j", every="1h", keep=outlast.Keep(last=1, best="los"))
+    for step in (1, 2, 3):
+        job._session.progress.completed = step
+        job.log(loss=step)
+        job.save()
+    assert steps(store) == [1, 2, 3]
+    assert capsys.readouterr().err.count("there are: loss") == 1
+
+
+def test_two_checkpoints_of_one_step_count_as_one(store: Path) -> None:
+    save_at(store, [1, 2, 3, 3], keep=2)
+    assert steps(store) == [2, 3]
+
+
 def test_prune_never_deletes_the_last_that_verifies_and_names_the_bad(store: Path) -> None:
     records = save_at(store, [1, 2, 3])
     data_of(records[-1]).write_bytes(b"damaged")

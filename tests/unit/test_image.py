@@ -149,6 +149,12 @@ def test_a_container_of_cgroup_v1_is_seen_at_its_mount_though_its_path_is_the_ho
     assert free_memory_bytes(planted(tmp_path, files)) == int(9.5 * GIB) - 9 * GIB
 
 
+def test_what_the_process_once_had_and_will_want_again_is_not_free(tmp_path: Path) -> None:
+    status = f"VmHWM:\t{9 * GIB // 1024} kB\nVmRSS:\t{4 * GIB // 1024} kB\n"
+    free = free_memory_bytes(planted(tmp_path, {"proc/meminfo": MEMINFO, "proc/self/status": status}))
+    assert free == pytest.approx(40 * GIB, rel=1e-6)
+
+
 def test_where_nobody_can_tell_there_is_no_answer(tmp_path: Path) -> None:
     assert free_memory_bytes(tmp_path) is None
 

@@ -73,7 +73,7 @@ class Attempt:
         self._unconfirmed: list[CommitName] = []
         self._named = NamedFiles(store, request.place)
         self._sequence = 0
-        self._cleaned = False
+        self._cleaned = self._warned = False
 
     @classmethod
     def claim(cls, store: Store, request: StartRequest, around: Surroundings) -> "Attempt":
@@ -254,7 +254,7 @@ class Attempt:
                 if not remove_failed(self._store, self.place, self._failed[0], self._may_delete):
                     return
                 del self._failed[0]
-            for record in self._retired(effort) if effort else self._keep.retired(self._verified):
+            for record in self._retired(effort):
                 if not retire(self._store, self.place, record, self._named, self._may_delete):
                     return
                 self._verified.remove(record)
@@ -265,12 +265,18 @@ class Attempt:
         except (StoreUnreachable, CheckpointCorrupt) as error:
             self._around.console.warning(f"old checkpoints could not be deleted: {error}")
 
-    def _retired(self, effort: Effort) -> list[CommitRecord]:
+    def _retired(self, effort: Effort | None) -> list[CommitRecord]:
         """What need not be kept. Only what verifies is kept in its stead: older ones are read before they count."""
+        unknown = self._keep.unknown_metric(self._verified)
+        if unknown is not None and len(self._verified) > self._keep.last:
+            if not self._warned:
+                self._around.console.warning(f"{unknown}; nothing is retired until one has it")
+            self._warned = True
+            return []
         while True:
             retired = self._keep.retired(self._verified)
             unread = [one for one in self._verified if one.name in self._noted and one not in retired]
-            if not retired or not unread:
+            if effort is None or not retired or not unread:
                 return retired
             try:
                 verify_data(self._store, unread[-1], pace=effort.pace, threads=effort.threads)

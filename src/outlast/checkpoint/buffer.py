@@ -81,10 +81,13 @@ def free_memory_bytes(root: Path = Path("/")) -> int | None:
     """What a large buffer may take, of the machine's memory and the container's; None where nobody can tell.
 
     Linux: MemAvailable of /proc/meminfo, and for the cgroup of this process and those above it the limit less the
-    usage without file cache (Documentation/admin-guide/cgroup-v2.rst of the kernel); a twentieth stays free.
+    usage without file cache (Documentation/admin-guide/cgroup-v2.rst of the kernel); a twentieth stays free, and so
+    does what this process once had and has not now: the next step will want it again.
     """
     figures = [left for left in (_machine_left(root), *_cgroups_left(root)) if left is not None]
-    return min(figures, default=None)
+    own = _figures(root / "proc/self/status")
+    again = max(own.get("VmHWM", 0) - own.get("VmRSS", 0), 0) * 1024
+    return min(figures) - again if figures else None
 
 
 def _machine_left(root: Path) -> int | None:

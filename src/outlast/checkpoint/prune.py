@@ -9,7 +9,7 @@ from outlast.checkpoint.places import TaskPlace
 from outlast.checkpoint.read import refusal
 from outlast.checkpoint.record import CommitRecord, load_record
 from outlast.checkpoint.retain import Keep, NamedFiles, remove_orphans, retire
-from outlast.errors import CheckpointCorrupt, ObjectMissing, StoreUnreachable
+from outlast.errors import CheckpointCorrupt, ObjectMissing, SettingsError, StoreUnreachable
 from outlast.ports import Store
 
 _WHY = {
@@ -53,6 +53,9 @@ def prune(store: Store, place: TaskPlace, keep: Keep, *, set_aside: bool, apply:
                 verified.append(record)
             else:
                 yield Pruned(place.commit(name), name.step, "bad", record)
+    unknown = keep.unknown_metric(verified)
+    if unknown is not None:
+        raise SettingsError(f"{unknown}. Nothing was deleted")
     retired = keep.retired(verified)
     for record in verified:
         if record not in retired:

@@ -38,12 +38,21 @@ class Keep:
 
     def retired(self, records: Sequence[CommitRecord]) -> list[CommitRecord]:
         """Those of verified checkpoints, in order of progress, that need not be kept."""
-        kept = {id(record) for record in records[-self.last :]} | {id(record) for record in self._best(records)}
+        newest = {record.step: record for record in records}  # of two of one step, the later one has all there is
+        kept = {id(record) for record in list(newest.values())[-self.last :]}
+        kept |= {id(record) for record in self._best(records)}
         return [
             record
             for record in records
             if id(record) not in kept and not record.pinned and not (self.every and record.step % self.every == 0)
         ]
+
+    def unknown_metric(self, records: Sequence[CommitRecord]) -> str | None:
+        """What to say when nothing is rated by the number that `best` names; nothing is retired then."""
+        if self.best is None or not records or any(self.best in record.metrics for record in records):
+            return None
+        there = ", ".join(sorted({name for record in records for name in record.metrics})) or "none"
+        return f"no checkpoint has the number {self.best!r} of job.log, by which the best is kept; there are: {there}"
 
     def _best(self, records: Sequence[CommitRecord]) -> Iterable[CommitRecord]:
         metric = self.best

@@ -178,7 +178,7 @@ class MountStore:
         pieces = _paced(buffers, pace)
         # A write that is given up at once must not make the name: some mounts upload an empty object after close().
         first = next(pieces, memoryview(b""))
-        handle = _create_file(path)
+        handle = _create_file(path, self._device)
         try:
             try:
                 self._stay_on_the_mount(handle)
@@ -246,11 +246,14 @@ def _device_of(path: str) -> int:
     return os.stat(path).st_dev
 
 
-def _create_file(path: str) -> int:
+def _create_file(path: str, device: int) -> int:
+    """A new file on a device; its folders are made there and nowhere else: a mount that goes leaves an empty folder."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(path, flags, 0o666)
     except FileNotFoundError:  # most often the folder is there, and asking first costs some mounts several requests
+        if _device_of(path) != device:
+            raise OSError(errno.ENOTCONN, "the bucket is not mounted there any more") from None
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return os.open(path, flags, 0o666)
 
