@@ -71,6 +71,7 @@ class Attempt:
         self._noted: set[CommitName] = set()  # those of them that were not read yet
         self._failed: list[CommitName] = []  # saves of which something may be left
         self._unconfirmed: list[CommitName] = []
+        self._gone: list[CommitRecord] = []  # whose record was deleted, and perhaps not all of their data
         self._named = NamedFiles(store, request.place)
         self._sequence = 0
         self._cleaned = self._warned = False
@@ -218,6 +219,7 @@ class Attempt:
     def _base(self) -> CommitRecord | None:
         """The newest checkpoint that was read and is still there; somebody may have pruned the store."""
         there = set(commit_names(self._store, self.place)) if self._verified else set()
+        self._gone += [one for one in self._verified if one.name not in there]
         self._verified = [one for one in self._verified if one.name in there]
         read = [one for one in self._verified if one.name not in self._noted]
         return read[-1] if read else None
@@ -230,6 +232,7 @@ class Attempt:
         """Somebody may have pruned the store: what the new record refers to went with it then."""
         if base is not None and base.name not in commit_names(self._store, self.place):
             self._verified.remove(base)
+            self._gone.append(base)
             raise CheckpointCorrupt(f"{self.place.commit(base.name)}, which this save refers to, was removed meanwhile")
 
     def stay_first(self) -> None:
@@ -254,6 +257,10 @@ class Attempt:
                 if not remove_failed(self._store, self.place, self._failed[0], self._may_delete):
                     return
                 del self._failed[0]
+            while self._gone:
+                if not retire(self._store, self.place, self._gone[0], self._named, self._may_delete):
+                    return
+                del self._gone[0]
             for record in self._retired(effort):
                 if not retire(self._store, self.place, record, self._named, self._may_delete):
                     return
