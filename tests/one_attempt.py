@@ -39,6 +39,21 @@ class QuickDisk(LocalDisk):
         pass
 
 
+def restore(attempt: Attempt, state: UserState) -> int:
+    """Brings back the newest good checkpoint; the step that it is of, 0 for none."""
+    restores = []
+
+    def accept(checkpoint: OpenCheckpoint) -> None:
+        accepted = state.accept(checkpoint)
+        checkpoint.load(accepted.leaves, accepted.targets)
+        restores.append(accepted.restore)
+
+    with ExitStack() as stack:
+        if attempt.open_newest_good(stack, accept, lambda: None) is None:
+            return 0
+        return int(restores[-1]().progress.completed)
+
+
 class Life:
     """One attempt on a disk, from the start; `resumed_from` is 0 for a first one."""
 
@@ -60,22 +75,9 @@ class Life:
         self.state = UserState({"blob": bytearray(blob_bytes), **frozen})
         request = StartRequest(self.place, None, CrashPolicy(), keep or Keep(last=2), execution=None)
         self.attempt = Attempt.claim(store, request, AROUND)
-        self.resumed_from = self._restore()
+        self.resumed_from = restore(self.attempt, self.state)
         if frozen_bytes and not self.resumed_from:
             self.state.parts["frozen"][:] = blob_of(0, frozen_bytes)
-
-    def _restore(self) -> int:
-        restores = []
-
-        def accept(checkpoint: OpenCheckpoint) -> None:
-            accepted = self.state.accept(checkpoint)
-            checkpoint.load(accepted.leaves, accepted.targets)
-            restores.append(accepted.restore)
-
-        with ExitStack() as stack:
-            if self.attempt.open_newest_good(stack, accept, lambda: None) is None:
-                return 0
-            return int(restores[-1]().progress.completed)
 
     @property
     def blob(self) -> bytearray:

@@ -1,24 +1,14 @@
 """Copying a share of the state while the next step computes: what only an optimizer's step changes waits for it."""
 
-from typing import Protocol
-
 from outlast.checkpoint.image import ImageLayout
-from outlast.ports import LazyCopy
+from outlast.state.parts import UserState
 from outlast.state.snapshot import Snapshot
-
-
-class Lazily(Protocol):
-    """What makes lazy copies of a state's snapshots: UserState.lazy_copy."""
-
-    def lazy_copy(self) -> tuple[str, LazyCopy] | None:
-        """The framework's name and its copier, None if no optimizer stands in the state."""
-        ...
 
 
 class LazyShare:
     """Copies snapshots lazily as far as they allow. One copy at a time; `close` takes the hooks away."""
 
-    def __init__(self, state: Lazily) -> None:
+    def __init__(self, state: UserState) -> None:
         found = state.lazy_copy()
         self._framework = found[0] if found is not None else ""
         self._copier = found[1] if found is not None else None

@@ -53,7 +53,6 @@ def default_job_name(around: Surroundings) -> str:
 
 def checked_saving(saving: str) -> Saving:
     """The value, if it is one of the ways to save."""
-    for known in get_args(Saving):
-        if saving == known:
-            return cast(Saving, known)
-    raise SettingsError(f"saving={saving!r} is none of {', '.join(map(repr, get_args(Saving)))}")
+    if saving not in get_args(Saving):
+        raise SettingsError(f"saving={saving!r} is none of {', '.join(map(repr, get_args(Saving)))}")
+    return cast(Saving, saving)

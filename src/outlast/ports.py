@@ -66,6 +66,13 @@ class ScatteringObject(OpenObject, Protocol):
         ...
 
 
+def read_whole(opened: OpenObject) -> bytes:
+    """All that an open object holds."""
+    data = bytearray(opened.bytes)
+    opened.read_into(0, memoryview(data))
+    return bytes(data)
+
+
 class Store(Protocol):
     """A place that keeps named objects. Names are relative, with '/' between parts.
 

@@ -125,10 +125,13 @@ def test_a_mount_that_is_gone_gets_nothing_written_below_it(tmp_path: Path, monk
         lambda: store.create("b", b"1"),
         lambda: store.write("b", [b"1"]),
         lambda: store.append("b", b"1"),
+        lambda: store.create("deep/b", b"1"),
+        lambda: store.write("deep/er/b", [b"1"]),
     ):
         with pytest.raises(StoreUnreachable, match="not mounted"):
             use()
     assert [entry.name for entry in store.list("")] == ["a"]
+    assert [path.name for path in tmp_path.iterdir()] == ["a"], "a folder there would keep the bucket from coming back"
 
 
 def test_an_error_at_close_is_a_write_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

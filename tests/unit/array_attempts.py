@@ -1,16 +1,15 @@
 """Attempts on any store, with arrays as their state: for the tests of checkpoints that share data files."""
 
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
-from one_attempt import AROUND, RUN
+from one_attempt import AROUND, RUN, restore
 from outlast.checkpoint.attempt import Attempt, StartRequest
 from outlast.checkpoint.crashes import CrashPolicy
 from outlast.checkpoint.image import LiveImage, lay_out
 from outlast.checkpoint.lineage import read_lineage
-from outlast.checkpoint.read import OpenCheckpoint, refusal
+from outlast.checkpoint.read import refusal
 from outlast.checkpoint.record import CommitRecord
 from outlast.checkpoint.retain import Keep
 from outlast.checkpoint.runs import find_or_start_run, mark_store
@@ -35,23 +34,10 @@ class ArrayAttempt:
         self.state = UserState(self.arrays, random_state=False)
         request = StartRequest(self.place, None, CrashPolicy(), Keep(last=keep), execution=None)
         self.attempt = Attempt.claim(store, request, AROUND)
-        self.resumed_from = self.step = self._restore()
+        self.resumed_from = self.step = restore(self.attempt, self.state)
         if not self.resumed_from:
             self.arrays["frozen"][:] = right_frozen()
         assert self.wrong() == []
-
-    def _restore(self) -> int:
-        restores = []
-
-        def accept(checkpoint: OpenCheckpoint) -> None:
-            accepted = self.state.accept(checkpoint)
-            checkpoint.load(accepted.leaves, accepted.targets)
-            restores.append(accepted.restore)
-
-        with ExitStack() as stack:
-            if self.attempt.open_newest_good(stack, accept, lambda: None) is None:
-                return 0
-            return int(restores[-1]().progress.completed)
 
     def wrong(self) -> list[str]:
         """The arrays that are not those of the step."""

@@ -273,7 +273,7 @@ class Attempt:
             self._around.console.warning(f"old checkpoints could not be deleted: {error}")
 
     def _retired(self, effort: Effort | None) -> list[CommitRecord]:
-        """What need not be kept. Only what verifies is kept in its stead: older ones are read before they count."""
+        """What need not be kept. With an effort, older ones are read before they count as kept."""
         unknown = self._keep.unknown_metric(self._verified)
         if unknown is not None and len(self._verified) > self._keep.last:
             if not self._warned:

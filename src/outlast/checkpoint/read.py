@@ -306,7 +306,6 @@ def verify_data(
     turn: int = 0,
     pace: Pace = full_speed,
     threads: int = 1,
-    meanwhile: Callable[[], None] = nothing,
 ) -> None:
     """Reads the data of a record back; raises CheckpointCorrupt, ObjectMissing for what is bad or gone.
 
@@ -315,7 +314,7 @@ def verify_data(
     chosen = {number for number, file in enumerate(record.files) if files is None or file.name in files}
     with _opened(store, record) as opened:
         for image in record.images:
-            _Reader(record, image, opened, threads=threads, meanwhile=meanwhile, pace=pace).verify(chosen, turn)
+            _Reader(record, image, opened, threads=threads, meanwhile=nothing, pace=pace).verify(chosen, turn)
 
 
 def refusal(store: Store, name: str) -> Refusal | None:

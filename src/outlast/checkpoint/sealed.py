@@ -7,7 +7,7 @@ from typing import Any
 import xxhash
 
 from outlast.errors import CheckpointCorrupt
-from outlast.ports import Bytes, Store
+from outlast.ports import Bytes, Store, read_whole
 
 DIGEST = "xxh3_128"
 
@@ -45,9 +45,7 @@ def load_sealed(store: Store, name: str) -> dict[str, Any]:
     with store.open(name) as opened:
         if opened.bytes > LARGEST_RECORD_BYTES:
             raise CheckpointCorrupt(f"{name} has {opened.bytes} bytes, far more than any record")
-        data = bytearray(opened.bytes)
-        opened.read_into(0, memoryview(data))
-    return unseal(bytes(data), name=name)
+        return unseal(read_whole(opened), name=name)
 
 
 def _canonical(record: object) -> bytes:

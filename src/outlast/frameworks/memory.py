@@ -3,9 +3,11 @@
 import ctypes
 import operator
 import os
-import threading
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
+
+from outlast.threads import in_parallel
 
 # memoryview copies hold the GIL; pieces of this size keep a signal heard within 0.1 s.
 PIECE_BYTES = 16 * 1024 * 1024
@@ -60,7 +62,7 @@ def copy_bytes(target: memoryview, source: memoryview) -> None:
 
 
 def copy_in_two(
-    copy: Callable[[Sequence[Any], Sequence[Any]], object],
+    copy: Callable[[Sequence[Any], Sequence[Any]], None],
     targets: Sequence[Any],
     sources: Sequence[Any],
     sizes: Sequence[int],
@@ -73,26 +75,8 @@ def copy_in_two(
     if half in (0, len(targets)) or sum(sizes) < _TWO_THREADS_BYTES:
         copy(targets, sources)
         return
-    failed: list[BaseException] = []
-
-    def first_half() -> None:
-        try:
-            copy(targets[:half], sources[:half])
-        except BaseException as error:  # noqa: BLE001 - raised again where the copy was asked for
-            failed.append(error)
-
-    thread = threading.Thread(target=first_half, name="outlast-copy", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:  # no more threads here: one does it all
-        copy(targets, sources)
-        return
-    try:
-        copy(targets[half:], sources[half:])
-    finally:
-        thread.join()  # nobody may go on while the memory is still being copied
-    if failed:
-        raise failed[0]
+    halves = (partial(copy, targets[half:], sources[half:]), partial(copy, targets[:half], sources[:half]))
+    in_parallel(halves, threads=2)
 
 
 def split_at_half(sizes: Sequence[int]) -> int:

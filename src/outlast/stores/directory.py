@@ -17,7 +17,7 @@ from outlast.errors import (
     SettingsError,
     StoreUnreachable,
 )
-from outlast.ports import Bytes, Pace, StoredObject, StoreTraits, full_speed
+from outlast.ports import Bytes, Pace, StoredObject, StoreTraits, full_speed, read_whole
 from outlast.stores.blocks import LargeFiles, Staging
 from outlast.stores.disk import LARGEST_WRITE_BYTES, Disk, LocalDisk
 from outlast.stores.writers import write_large
@@ -91,9 +91,7 @@ class DirectoryStore:
 
     def read(self, name: str) -> bytes:
         with self.open(name) as opened:
-            data = bytearray(opened.bytes)
-            opened.read_into(0, memoryview(data))
-        return bytes(data)
+            return read_whole(opened)
 
     @contextmanager
     def open(self, name: str) -> Iterator["_OpenFile"]:

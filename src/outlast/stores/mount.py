@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 
 from outlast.errors import CheckpointCorrupt, ObjectExists, ObjectMissing, SettingsError, StoreUnreachable
-from outlast.ports import Bytes, OpenObject, Pace, StoredObject, StoreTraits, full_speed
+from outlast.ports import Bytes, OpenObject, Pace, StoredObject, StoreTraits, full_speed, read_whole
 from outlast.stores.segments import JoinedSegments, SegmentNames, checked_parts, folder_of, joined
 
 _PIECE_BYTES = 4 << 20
@@ -80,9 +80,7 @@ class MountStore:
 
     def read(self, name: str) -> bytes:
         with self.open(name) as opened:
-            data = bytearray(opened.bytes)
-            opened.read_into(0, memoryview(data))
-        return bytes(data)
+            return read_whole(opened)
 
     @contextmanager
     def open(self, name: str) -> Iterator[OpenObject]:

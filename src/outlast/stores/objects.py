@@ -15,7 +15,7 @@ from outlast.errors import (
     SettingsError,
     StoreUnreachable,
 )
-from outlast.ports import Bytes, OpenObject, Pace, StoredObject, StoreTraits, full_speed
+from outlast.ports import Bytes, OpenObject, Pace, StoredObject, StoreTraits, full_speed, read_whole
 from outlast.stores.segments import JoinedSegments, SegmentNames, checked_parts, folder_of, joined
 
 # Data above this goes up in parts of this size, each retried by itself; ranges are read in pieces of it. A multiple
@@ -138,9 +138,7 @@ class BucketStore:
 
     def read(self, name: str) -> bytes:
         with self.open(name) as opened:
-            data = bytearray(opened.bytes)
-            opened.read_into(0, memoryview(data))
-        return bytes(data)
+            return read_whole(opened)
 
     @contextmanager
     def open(self, name: str) -> Iterator[OpenObject]:
