@@ -40,9 +40,7 @@ class NumpyFramework:
 
     def buffer(self, value: Array | np.generic) -> memoryview:
         """A view of the memory for arrays in C order, else a copy."""
-        if value.dtype.itemsize == 0:  # np.asarray would widen an empty text scalar
-            return memoryview(b"")
-        return bytes_of(np.asarray(value))
+        return bytes_of(value)
 
     def nbytes(self, value: Array | np.generic) -> int:
         """Of the elements, however they lie."""

@@ -99,14 +99,14 @@ class Views:
     def fill(self, values: Sequence[Array | np.generic]) -> None:
         """Copies the values in."""
         for index, slot in self._odd.items():
-            copy_bytes(slot, _bytes_of_any(values[index]))
+            copy_bytes(slot, bytes_of(values[index]))
         sources = values if len(self._plain) == self._count else [values[index] for index in self._plain]
         if not self._large:
             copy_in_two(_copy, self._targets, sources, self._sizes)
             return
         pieces, parts = list(self._targets), list(sources)
         for index, target in self._large.items():
-            source = np.frombuffer(bytes_of(np.asarray(values[index])), np.uint8)
+            source = np.frombuffer(bytes_of(values[index]), np.uint8)
             for start in range(0, target.nbytes, _PIECE_BYTES):
                 pieces.append(target[start : start + _PIECE_BYTES])
                 parts.append(source[start : start + _PIECE_BYTES])
@@ -116,12 +116,6 @@ class Views:
 def _is_plain(dtype: DType) -> bool:
     """Whether NumPy copies all bits of such elements as they are: no padding, no meaning of its own."""
     return dtype.kind in "biufcmM" and dtype.char not in "gG" and not is_extension(dtype)
-
-
-def _bytes_of_any(value: Array | np.generic) -> memoryview:
-    if value.dtype.itemsize == 0:  # np.asarray would widen an empty text scalar
-        return memoryview(b"")
-    return bytes_of(np.asarray(value))
 
 
 def _copy(targets: Sequence[Array], sources: Sequence[Array]) -> None:

@@ -11,11 +11,16 @@ from outlast.ports import Unsupported
 Array = np.ndarray[Any, DType]
 
 
-def bytes_of(array: Array) -> memoryview:
-    """The bytes of an array in C order; a view of its memory if that is in C order already."""
-    if array.nbytes == 0:
+def bytes_of(value: Array | np.generic) -> memoryview:
+    """The bytes of an array in C order; a view of its memory if that is in C order already.
+
+    Of a scalar its very bytes: np.asarray makes up the padding of a long double anew at each call, and widens '<U0'.
+    """
+    if value.nbytes == 0 or value.dtype.itemsize == 0:
         return memoryview(b"")
-    plain = np.asarray(array)
+    if isinstance(value, np.generic):
+        return memoryview(value.tobytes())
+    plain = np.asarray(value)
     if not plain.flags.c_contiguous:
         plain = np.ascontiguousarray(_raw(plain))
     return plain.reshape(-1).view(np.uint8).data
