@@ -39,10 +39,10 @@ class Copies:
         return self._layout
 
     def prepare(self, snapshot: Snapshot) -> None:
-        """Gets the memory, so that the first copy takes no longer than the later ones."""
+        """Works out the layout and gets the memory, so that the first save takes no longer than the later ones."""
         self.ready = True
         layout = self.laid_out(snapshot)
-        if self._fits(layout):
+        if self.possible and self._fits(layout):
             try:
                 self._buffer.prepare(layout, snapshot)
             except (OSError, MemoryError) as error:
@@ -77,8 +77,8 @@ class Copies:
 
     def _fits(self, layout: ImageLayout) -> bool:
         more = layout.tree_at - self._buffer.bytes
-        free = free_memory_bytes()
-        if more <= 0 or free is None or free >= more:
+        free = free_memory_bytes() if more > 0 else None
+        if free is None or free >= more:
             return True
         self._give_up(layout, f"{free / 1e6:.0f} MB of memory are free")
         return False

@@ -1,7 +1,6 @@
-"""The thread that writes a save beside the training: one at a time, at a limited rate until there is a hurry."""
+"""A save that is written beside the training: at a limited rate until there is a hurry."""
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from outlast.checkpoint.attempt import Superseded, Wishes
@@ -71,53 +70,3 @@ class Flight:
     error: str | None = None
     superseded: Superseded | None = None
     postponed: bool = False
-
-
-class Saver:
-    """Runs one piece of work at a time in a thread of its own, which is there from the start.
-
-    A thread for each save could not be started any more once the interpreter is on its way out.
-    """
-
-    def __init__(self) -> None:
-        self._work: Callable[[], None] | None = None
-        self._todo, self._idle = threading.Event(), threading.Event()
-        self._idle.set()
-        self._thread: threading.Thread | None = None
-
-    @property
-    def busy(self) -> bool:
-        """Whether work is under way."""
-        return not self._idle.is_set()
-
-    def start(self) -> None:
-        """Starts the thread; raises RuntimeError where there can be no more threads."""
-        if self._thread is None:
-            thread = threading.Thread(target=self._serve, name="outlast-saver", daemon=True)
-            thread.start()
-            self._thread = thread
-
-    def begin(self, work: Callable[[], None]) -> None:
-        """Gives it a piece of work, which must not raise. Start it first, and wait until the one before has ended."""
-        assert self._thread is not None
-        assert not self.busy
-        self._work = work
-        self._idle.clear()
-        self._todo.set()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Waits until no work is under way; False if it still is after so many seconds."""
-        return self._idle.wait(seconds)
-
-    def _serve(self) -> None:
-        """The thread. Between two pieces of work it leads to nothing of the program's."""
-        while True:
-            self._todo.wait()
-            self._todo.clear()
-            work, self._work = self._work, None
-            try:
-                if work is not None:
-                    work()
-            finally:
-                del work
-                self._idle.set()

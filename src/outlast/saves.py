@@ -18,14 +18,16 @@ from outlast.copies import Copies, StateCopy
 from outlast.errors import CheckpointCorrupt, SaveFailed, StateUnsupported, StoreUnreachable
 from outlast.events import Event, SavePostponed, SaveStarted
 from outlast.events import SaveFailed as SaveFailedEvent
+from outlast.garbage import collector_at_rest
 from outlast.notices import NoticeBoard
 from outlast.options import Options
-from outlast.saver import Flight, GivenUp, Mark, Saver, Speed
+from outlast.saver import Flight, GivenUp, Mark, Speed
 from outlast.schedule import schedule_for
 from outlast.settings import Surroundings
 from outlast.state.parts import Progress, UserState
 from outlast.state.randomness import RandomState
 from outlast.state.snapshot import Snapshot
+from outlast.threads import Worker
 
 _FIRST_PAUSE_SECONDS = 0.05
 _MOST_DOUBLINGS = 12
@@ -76,7 +78,7 @@ class Saves:
         self._overdue = False
         self._failures = 0
         self._retry_at = 0.0
-        self._saver = Saver()
+        self._saver = Worker("outlast-saver")
         self._copies = Copies(state, self._console, wanted=False, lazily=False)
         self._large = False  # whether it pays to do things beside the training
         self._flight: Flight | None = None
@@ -147,7 +149,7 @@ class Saves:
         if self._flight is not None or self._failures:
             self._check_risk()
         if not self._is_due(progress):
-            if self._copies.possible and not self._copies.ready and progress.mark != self.saved_mark:
+            if self._large and not self._copies.ready and progress.mark != self.saved_mark:
                 self._copies.prepare(self._snapshot(progress, held))
             return
         if self._clock.monotonic_seconds() < self._retry_at or not self.wanted(progress):
@@ -300,9 +302,10 @@ class Saves:
             self.wait()
             wishes = self._take_wishes()
             self._record(SaveStarted(step))
-            snapshot = self._snapshot(progress, held)
-            image = LiveImage(self._copies.laid_out(snapshot), snapshot)
-            record = self.attempt.commit(image, step, wishes, FULL_EFFORT, tidy=self._board.notice is None)
+            with collector_at_rest():
+                snapshot = self._snapshot(progress, held)
+                image = LiveImage(self._copies.laid_out(snapshot), snapshot)
+                record = self.attempt.commit(image, step, wishes, FULL_EFFORT, tidy=self._board.notice is None)
             before, self._safe = self._safe, _Safe(record.name, progress.mark, began)
             self._read_back(progress, record, before, began, size_of(image), confirmed=confirmed)
         except (StoreUnreachable, CheckpointCorrupt) as error:

@@ -1,4 +1,4 @@
-"""Work that releases the interpreter's lock, spread over a few threads."""
+"""Work that releases the interpreter's lock, spread over a few threads, or done in one beside the program."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -47,3 +47,55 @@ class _Work:
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             with self._lock:
                 self.error = self.error or error
+
+
+class Worker:
+    """Runs one piece of work at a time in a thread of its own, which is there from the start.
+
+    A thread for each piece could not be started any more once the interpreter is on its way out, and to start one
+    means to wait for it: it may keep the interpreter's lock for a while first.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._work: Callable[[], None] | None = None
+        self._todo, self._idle = threading.Event(), threading.Event()
+        self._idle.set()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether work is under way."""
+        return not self._idle.is_set()
+
+    def start(self) -> None:
+        """Starts the thread; raises RuntimeError where there can be no more threads."""
+        if self._thread is None:
+            thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
+            thread.start()
+            self._thread = thread
+
+    def begin(self, work: Callable[[], None]) -> None:
+        """Gives it a piece of work, which must not raise. Start it first, and wait until the one before has ended."""
+        assert self._thread is not None
+        assert not self.busy
+        self._work = work
+        self._idle.clear()
+        self._todo.set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Waits until no work is under way; False if it still is after so many seconds."""
+        return self._idle.wait(seconds)
+
+    def _serve(self) -> None:
+        """The thread. Between two pieces of work it leads to nothing of the program's."""
+        while True:
+            self._todo.wait()
+            self._todo.clear()
+            work, self._work = self._work, None
+            try:
+                if work is not None:
+                    work()
+            finally:
+                del work
+                self._idle.set()

@@ -8,13 +8,13 @@ between the border and the copy of that tensor, is not seen: whoever updates sin
 """
 
 import ctypes
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
 from outlast.frameworks.torch_memory import bytes_of
+from outlast.threads import Worker
 
 Tensor = torch.Tensor
 
@@ -29,7 +29,8 @@ class LazyCopy:
     def __init__(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
         self._optimizers = list(optimizers)
         self._hooks = [one.register_step_pre_hook(self._before_step) for one in self._optimizers]
-        self._thread: threading.Thread | None = None
+        self._worker = Worker("outlast-lazy-copy")
+        self._worker.start()
         self._good = False
         self._error: BaseException | None = None
 
@@ -56,12 +57,11 @@ class LazyCopy:
             except BaseException as error:  # noqa: BLE001 - raised again where the result is asked for
                 self._error = error
 
-        self._thread = threading.Thread(target=run, name="outlast-lazy-copy", daemon=True)
-        self._thread.start()
+        self._worker.begin(run)
 
     def result(self) -> bool:
         """Waits for the copy; whether it is the state at the border. Raises what the copy raised."""
-        self._wait()
+        self._worker.wait()
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -69,7 +69,7 @@ class LazyCopy:
 
     def close(self) -> None:
         """Waits, and takes the hooks away."""
-        self._wait()
+        self._worker.wait()
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
@@ -83,33 +83,26 @@ class LazyCopy:
 
     def _before_step(self, _optimizer: object, _args: object, _kwargs: object) -> None:
         # An error of the copy is no reason to fail the user's step: `result` tells it.
-        self._wait()
-
-    def _wait(self) -> None:
-        thread = self._thread
-        if thread is not None:
-            thread.join()
+        self._worker.wait()
 
 
 class _Mark:
-    """What a tensor was at the border: its version, and a few of its elements."""
+    """What a contiguous tensor was at the border: its version, and a few of its elements."""
 
     def __init__(self, value: Tensor) -> None:
         self.value = value
         self.version = _version(value)
         self.address = value.data_ptr()
-        self.step = max(1, value.numel() // _SAMPLES)
-        self.sample = self._of(value.detach())
+        count = value.numel()
+        self.step = max(1, count // _SAMPLES)
+        self.sample = value.detach().as_strided((-(-count // self.step),), (self.step,)).clone()
 
     def fits(self, copy: memoryview) -> bool:
         """Whether the copy has those elements, and the tensor is what it was."""
         if self.version != _version(self.value) or self.address != self.value.data_ptr():
             return False
-        return torch.equal(self._of(torch.frombuffer(copy, dtype=self.value.dtype)), self.sample)
-
-    def _of(self, tensor: Tensor) -> Tensor:
-        # As bytes: a NaN is not equal to itself.
-        return tensor.reshape(-1)[:: self.step].clone().view(torch.uint8)
+        copied = torch.frombuffer(copy, dtype=self.value.dtype)[:: self.step].clone()
+        return torch.equal(copied.view(torch.uint8), self.sample.view(torch.uint8))  # a NaN is not equal to itself
 
 
 def _version(value: Tensor) -> Any:

@@ -39,6 +39,8 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 def bytes_of(tensor: torch.Tensor) -> memoryview:
     """The bytes of a tensor in C order: a view of its memory if it is on the CPU and contiguous, else a copy."""
+    if tensor.is_cpu and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()):
+        return window(tensor)
     plain = tensor.detach().resolve_conj().resolve_neg()
     return window(plain.cpu().contiguous())
 
