@@ -62,7 +62,6 @@ GOALS = (
     Goal("outlast background", "stall", 1.15, of_limit=True),
     Goal("outlast background", "stall_first", 1.15, of_limit=True),
     Goal("outlast lazy", "stall_running", 0.05, of_limit=True),
-    Goal("outlast background", "durable", 1 / 0.9, of_limit=True),
     Goal("outlast blocking", "durable", 1 / 0.9, of_limit=True),
     Goal("outlast background", "slowdown_percent", 3.0),
     Goal("outlast", "restore_cold", 1.2, of_limit=True),

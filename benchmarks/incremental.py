@@ -16,6 +16,7 @@ def measure_incremental(saver: Outlast, state: State, folder: Path, *, step_seco
     """Bytes written over bytes changed, and the seconds of that save."""
     saver.prepare(state, folder)
     save_paused(saver, step_seconds)
+    saver.tidy()  # only what was read back is referred to, and the read-back is of the save before
     changed = change_a_tenth(state)
     stall, durable = save_paused(saver, step_seconds)
     newest = listed(saver.checkpoint())[-1]
