@@ -151,6 +151,7 @@ class Saves:
         if not self._is_due(progress):
             if self._large and not self._copies.ready and progress.mark != self.saved_mark:
                 self._copies.prepare(self._snapshot(progress, held))
+                self._saver.begin(self._copies.touch)
             return
         if self._clock.monotonic_seconds() < self._retry_at or not self.wanted(progress):
             return
@@ -192,6 +193,7 @@ class Saves:
     def _save_beside(self, progress: Progress, held: RandomState | None) -> bool:
         """Copies the state and has it written; False where there is no memory for a copy."""
         began = self._clock.monotonic_seconds()
+        self._saver.wait()  # for memory that is still being touched
         copy = self._copies.take(self._snapshot(progress, held))
         if copy is None:
             return False
@@ -257,6 +259,7 @@ class Saves:
     def wait(self, *, until_notice: bool = False) -> None:
         """Waits for what is under way, at full speed; what is read back is left at a notice. Raises Superseded."""
         flight = self._flight
+        self._copies.hurry()
         if flight is not None and self._board.notice is not None:
             flight.speed.give_up()
         elif flight is not None:
@@ -273,6 +276,7 @@ class Saves:
     def hear_notice(self) -> None:
         """A notice has come: what is being written is written at full speed, what is being read back can wait."""
         flight = self._flight
+        self._copies.hurry()
         if flight is not None:
             flight.speed.give_up()
 

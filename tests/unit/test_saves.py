@@ -225,6 +225,42 @@ def test_without_memory_for_a_copy_saves_are_written_at_once_and_that_is_said_on
     assert capsys.readouterr().err.count("saves are written at once") == 1
 
 
+class SlowMemory:
+    """The machine gives memory in so many parts, each when it is told to, but for the first."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.given, self.more = 0, threading.Event()
+        monkeypatch.setattr("outlast.checkpoint.buffer._TOUCHED_AT_ONCE", 1 << 16)
+        monkeypatch.setattr("outlast.checkpoint.buffer._touch", self.give)
+
+    def give(self, memory: memoryview) -> None:
+        assert self.more.wait(30)
+        self.given += len(memory)
+
+
+def test_the_memory_of_saves_is_got_beside_the_first_steps(store: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = SlowMemory(monkeypatch)
+    case = Case(store)
+    case.go(10)
+    assert memory.given == 0
+    memory.more.set()
+    case.go(save=True)
+    assert memory.given >= case.array.nbytes
+    case.job._session.saves.wait()
+    assert [record.step for record in case.kept()] == [11]
+
+
+def test_nobody_waits_for_memory_at_a_notice_or_at_the_end(store: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = SlowMemory(monkeypatch)
+    case = Case(store)
+    case.go(3)
+    case.job._session.saves.hear_notice()
+    memory.more.set()
+    case.job.finish()
+    assert memory.given <= 1 << 16
+    assert case.kept()[-1].step == 4
+
+
 def test_an_allocation_that_fails_is_no_reason_to_stop(
     store: Gated, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
