@@ -195,6 +195,7 @@ class Attempt:
         pace, threads = effort.pace, effort.threads
         try:
             verify_data(self._store, record, files=own, turn=record.sequence, pace=pace, threads=threads)
+            pace(0)  # the last request may have taken long, and nobody may care any more
         except StoreUnreachable:
             self._unconfirmed.append(record.name)
             raise
