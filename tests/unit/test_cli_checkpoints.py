@@ -28,10 +28,13 @@ def test_prune_says_what_it_would_do_and_does_it_when_told(store: Path) -> None:
     assert said.exit_code == 0, said.output
     assert said.output.count("would be deleted") == 3
     assert "nothing was deleted" in said.output
+    planned = json.loads(run("checkpoints", "prune", store, "--keep", 2, "--json").output)
+    assert [one["verdict"] for one in planned["checkpoints"]].count("would be deleted") == 3
     assert steps(store) == [1, 2, 3, 4, 5]
     done = run("checkpoints", "prune", store, "--keep", 2, "--yes", "--json")
     found: dict[str, Any] = json.loads(done.output)
     assert found["applied"] is True
+    assert [one["verdict"] for one in found["checkpoints"]].count("deleted") == 3
     assert found["freed_bytes"] > 0
     assert steps(store) == [4, 5]
     assert resume(store) == (5, 5)

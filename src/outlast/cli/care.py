@@ -59,8 +59,7 @@ def prune(
         click.echo(json.dumps({"applied": yes, "freed_bytes": freed, "checkpoints": [asdict(one) for one in found]}))
     else:
         for one in found:
-            verdict = "would be deleted" if one.verdict == "deleted" and not yes else one.verdict
-            click.echo(f"{verdict}: {one.path}{f' ({one.reason})' if one.reason else ''}")
+            click.echo(f"{one.verdict}: {one.path}{f' ({one.reason})' if one.reason else ''}")
         click.echo(f"{freed / 1e6:.1f} MB freed" if yes else "nothing was deleted; --yes does it")
     sys.exit(SOME_BAD if any(one.verdict == "bad" for one in found) else 0)
 
