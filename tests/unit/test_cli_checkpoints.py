@@ -133,7 +133,9 @@ def test_export_refuses_two_tensors_of_one_name_a_part_that_is_not_there_and_a_f
 def test_export_of_a_damaged_checkpoint_leaves_no_file(store: Path, tmp_path: Path) -> None:
     [record] = save_at(store, [1])
     data_of(record).write_bytes(b"damaged")
-    assert run("checkpoints", "export", store, tmp_path / "x").exit_code == 1
+    failed = run("checkpoints", "export", store, tmp_path / "x")
+    assert failed.exit_code == 1
+    assert "--step takes one" in failed.output
     assert list(tmp_path.iterdir()) == []
 
 
