@@ -132,5 +132,6 @@ def _source(here: Surroundings, name: str) -> str:
 
 
 def _shown(text: str) -> Text:
-    """Text as it is: no markup, and what no terminal can show (a name in another encoding) is escaped."""
-    return Text(text.encode(errors="backslashreplace").decode())
+    """Text as it is, without markup; what a terminal would obey, or cannot show, is escaped."""
+    shown = (one if one.isprintable() or one == "\n" else one.encode("unicode_escape").decode() for one in text)
+    return Text("".join(shown))
