@@ -1,7 +1,11 @@
 """The grace is the smallest that is known, whoever says so (B26, X16); and which one counted is said."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+from outlast import Job
 from outlast.errors import SettingsError
 from outlast.firmware import Firmware
 from outlast.ports import KnownGrace
@@ -112,6 +116,16 @@ def test_a_grace_that_is_cut_is_told_and_one_that_is_not_is_not() -> None:
     assert _around({**_SPOT, "OUTLAST_GRACE": "12s"}).cut_grace is None
     assert _around({**_SPOT, "OUTLAST_POD_GRACE": "600"}).cut_grace is None
     assert _around({"CLOUD_RUN_JOB": "j"}).cut_grace is None
+
+
+def test_a_job_says_at_its_start_that_it_gets_less_than_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {**_SPOT, "OUTLAST_GRACE": "10min"}.items():
+        monkeypatch.setenv(name, value)
+    Job(str(tmp_path), state={"x": 1}, name="j")
+    said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["severity"] for line in said if "OUTLAST_GRACE=600 s is more" in line["message"]] == ["WARNING"]
 
 
 def test_what_is_usable_is_the_grace_less_the_margin() -> None:
