@@ -1,6 +1,7 @@
 """`outlast platform` shows what counts here and why; `outlast rehearse` refuses what it cannot do."""
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -8,7 +9,11 @@ from click.testing import CliRunner
 from outlast.cli.main import main
 from outlast.cli.platform import platform
 from outlast.cli.rehearse import rehearse
+from outlast.ports import Identity
 from outlast.registry import PLATFORMS, platform_named
+from outlast.rehearse.request import Limits, Request
+from outlast.rehearse.site import Site
+from outlast.rehearse.stage import environment_on
 
 _POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "HOSTNAME": "train-x7k2p", "COLUMNS": "200"}
 
@@ -58,6 +63,32 @@ def test_what_cannot_be_rehearsed_is_refused_before_anything_starts(name: str) -
     refused = CliRunner().invoke(rehearse, ["--platform", name, "--", "true"])
     assert refused.exit_code == 2
     assert f"--platform {name}: its way to end a job cannot be rehearsed yet; cloud-run" in refused.stderr
+
+
+def test_a_rehearsal_kills_when_the_job_expects_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def grace_seconds(name: str, limits: Limits) -> float:
+        request = Request(command=("true",), folder=tmp_path, platform=name)
+        return Site(request, limits, platform_named(name), tmp_path, copies=None, isolated=False).grace_seconds
+
+    assert grace_seconds("gke-gpu", Limits()) == 30
+    assert grace_seconds("cloud-run", Limits(grace_seconds=3)) == 3
+    monkeypatch.setenv("OUTLAST_POD_GRACE", "600")
+    assert grace_seconds("gke-gpu", Limits()) == 600
+    assert grace_seconds("gke-spot", Limits()) == 15
+    assert grace_seconds("cloud-run", Limits()) == 10
+    monkeypatch.setenv("OUTLAST_NODE_CLASS", "gke-spot")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "nonsense of another place")
+    assert grace_seconds("gke-gpu", Limits()) == 600
+
+
+@pytest.mark.parametrize("name", [name for name in PLATFORMS if platform_named(name).facts.procedure])
+def test_what_is_left_of_another_place_does_not_reach_a_rehearsal(name: str) -> None:
+    identity = Identity("rehearsal", "rehearsal", 0, 1, 2)
+    elsewhere = Identity("other", "other", 3, 4, 5)
+    there = platform_named(name)
+    for other in PLATFORMS:
+        found = environment_on(there, identity, {"HOME": "/h", **platform_named(other).environment(elsewhere)})
+        assert found.items() == ({"HOME": "/h", "OUTLAST_PLATFORM": name} | there.environment(identity)).items()
 
 
 def test_help_lists_only_what_is_proven() -> None:
