@@ -89,6 +89,8 @@ class Job:
         with _telling(console_for(os.environ)):
             around = look_around(os.environ)
             _refuse_ranks(around)
+            if around.cut_grace:
+                around.console.warning(around.cut_grace)
             named = run or around.env.get("OUTLAST_RUN") or None
             fresh, rollback_to = _parsed_resume(resume)
             options = Options(
