@@ -20,7 +20,7 @@ FLOOR_OF = {
     "errors": "words", "clock": "words", "events": "words", "console": "words", "threads": "words", "garbage": "words",
     "ports": "seams", "registry": "seams", "settings": "seams",
     "stores": "adapters", "queues": "adapters", "sinks": "adapters", "platforms": "adapters", "frameworks": "adapters",
-    "state": "parts", "checkpoint": "parts", "schedule": "parts", "notices": "parts", "exits": "parts",
+    "state": "parts", "checkpoint": "parts", "planning": "parts", "schedule": "parts", "notices": "parts", "exits": "parts",
     "job": "engine", "options": "engine", "loops": "engine", "session": "engine",
     "saves": "engine", "saver": "engine", "lazy": "engine", "copies": "engine",
     "worker": "engine", "supervise": "engine",
