@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from outlast.planning.attempts import AttemptFacts, Ending
-from outlast.planning.estimates import learn, student_quantile, times_of, usable_notice_share
+from outlast.planning.estimates import learn, student_p99, times_of, usable_notice_share
 
 HOUR = 3600.0
 
@@ -68,8 +68,7 @@ def test_times_are_gathered_over_all_attempts() -> None:
 # The quantiles printed in the tables of t.
 @pytest.mark.parametrize(("freedom", "value"), [(8, 2.8965), (12, 2.6810), (20, 2.5280), (30, 2.4573), (120, 2.3578)])
 def test_students_quantile(freedom: int, value: float) -> None:
-    assert student_quantile(0.99, freedom=freedom) == pytest.approx(value, rel=1e-3)
-    assert student_quantile(0.01, freedom=freedom) == pytest.approx(-value, rel=1e-3)
+    assert student_p99(freedom) == pytest.approx(value, rel=1e-3)
 
 
 @pytest.mark.parametrize(("count", "factor"), [(1, 2.79), (5, 1.86), (30, 1.32)])

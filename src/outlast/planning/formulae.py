@@ -125,8 +125,8 @@ def wasted_share(period_seconds: float, costs: Costs) -> float:
     """The share of up-time that is not kept work: saves, lost work, final saves, restores. To first order.
 
     Formula 6: s/T + (1 - r) (T/2 + P) / M + r F / M + R / M; the shape of Aupy, Robert, Vivien, Zaidouni,
-    "Checkpointing algorithms and fault prediction", JPDC 74 (2), 2014. The expected goodput is 1 less this. An infinite period means
-    no periodic saves: possible only where each interruption has a notice.
+    "Checkpointing algorithms and fault prediction", JPDC 74 (2), 2014. The expected goodput is 1 less this.
+    An infinite period means no periodic saves: possible only where each interruption has a notice.
     """
     unwarned = 1.0 - costs.notice_share
     saves = costs.stall_seconds / period_seconds
@@ -194,7 +194,7 @@ def estimated_between_seconds(
 def weibull_hazard_per_second(age_seconds: float, *, shape: float, scale_seconds: float) -> float:
     """The rate of interruptions at a machine's age, 60 s at least: (k / eta) (age / eta)^(k - 1). Formula 10."""
     age = max(age_seconds, _WEIBULL_LEAST_AGE_SECONDS)
-    return shape / scale_seconds * (age / scale_seconds) ** (shape - 1.0)
+    return shape / scale_seconds * math.pow(age / scale_seconds, shape - 1.0)
 
 
 def hazard_interval_seconds(stall_seconds: float, *, hazard_per_second: float) -> float:
