@@ -66,12 +66,15 @@ def test_times_are_gathered_over_all_attempts() -> None:
 
 
 # The quantiles printed in the tables of t.
-@pytest.mark.parametrize(("freedom", "value"), [(8, 2.8965), (12, 2.6810), (20, 2.5280), (30, 2.4573), (120, 2.3578)])
+@pytest.mark.parametrize(
+    ("freedom", "value"),
+    [(3, 4.5407), (5, 3.3649), (8, 2.8965), (12, 2.6810), (20, 2.5280), (30, 2.4573), (120, 2.3578)],
+)
 def test_students_quantile(freedom: int, value: float) -> None:
-    assert student_p99(freedom) == pytest.approx(value, rel=1e-3)
+    assert student_p99(freedom) == pytest.approx(value, rel=5e-3 if freedom < 5 else 1e-3)
 
 
-@pytest.mark.parametrize(("count", "factor"), [(1, 2.79), (5, 1.86), (30, 1.32)])
+@pytest.mark.parametrize(("count", "factor"), [(1, 3.59), (5, 1.54), (30, 1.16)])
 def test_the_fewer_were_measured_the_further_the_p99_lies_above(count: int, factor: float) -> None:
     times = times_of([2.0] * count)
     assert times is not None

@@ -51,7 +51,18 @@ def test_of_equal_progress_the_shortest() -> None:
 def test_nothing_is_begun_that_cannot_end() -> None:
     found = plan([one(SaveKind.FULL, 7, 12)], remaining_seconds=10, margin_seconds=2, durable_step=5)
     assert found.chosen is None
-    assert found.reason == "no save fits, 8.0 s left: a full save (step 7) may take 12 s; step 5 is safe"
+    assert found.worth_trying is None
+    assert found.reason == "no save surely fits, 8.0 s left: a full save (step 7) may take 12 s; step 5 is safe"
+
+
+def test_a_save_that_only_usually_ends_in_time_is_no_plan_but_worth_trying() -> None:
+    usual = Candidate(kind=SaveKind.FULL, step=7, p99_seconds=12, p50_seconds=4)
+    found = plan([usual], remaining_seconds=10, margin_seconds=2, durable_step=5)
+    assert (found.chosen, found.worth_trying) == (None, usual)
+    assert "a full save usually takes 4.0 s; step 5 is safe" in found.reason
+    sure = one(SaveKind.IN_FLIGHT, 6, 3)
+    found = plan([usual, sure], remaining_seconds=10, margin_seconds=2, durable_step=5)
+    assert (found.chosen, found.worth_trying) == (sure, None)
 
 
 def test_a_save_that_nobody_can_judge_is_not_begun() -> None:
@@ -122,6 +133,7 @@ _candidates = some.lists(
         kind=some.sampled_from(SaveKind),
         step=some.integers(0, 50),
         p99_seconds=some.floats(0.0, 5000.0) | some.just(math.inf),
+        p50_seconds=some.floats(0.0, 5000.0) | some.just(math.inf),
     ),
     max_size=6,
 )
@@ -147,6 +159,10 @@ def test_never_what_does_not_fit_and_never_less_than_another_that_fits(
     )
     fitting = [other for other in candidates if other.p99_seconds <= remaining - margin and other.step > durable]
     assert (found.chosen is None) == (fitting == [])
+    if found.worth_trying is not None:
+        assert found.chosen is None
+        assert found.worth_trying.p50_seconds <= remaining - margin
+        assert found.worth_trying.step > durable
     if found.chosen is not None:
         assert found.chosen in fitting
         assert found.chosen.step == max(other.step for other in fitting)
