@@ -21,6 +21,7 @@ from outlast.events import SaveFailed as SaveFailedEvent
 from outlast.garbage import collector_at_rest
 from outlast.notices import NoticeBoard
 from outlast.options import Options
+from outlast.planning.period import ASSUMED_SLOWDOWN
 from outlast.saver import Flight, GivenUp, Mark, Speed
 from outlast.schedule import Expected, schedule_for
 from outlast.settings import Surroundings
@@ -37,9 +38,6 @@ _LEAST_BACKGROUND_BYTES = 1 << 20
 # still ends soon.
 _BACKGROUND_BYTES_PER_SECOND = 400e6
 _BACKGROUND_SECONDS = 60.0
-# What persisting is taken to cost the training beside it, as a share of the time that it takes: the goal of
-# docs/benchmarks.md, and not measured in the job.
-_BACKGROUND_SLOWDOWN = 0.03
 # At the end of the process a save that does not move for so long is given up. One request to a bucket may take minutes.
 _NO_PROGRESS_SECONDS = 180.0
 
@@ -258,7 +256,7 @@ class Saves:
         self._failures, self._retry_at = 0, 0.0
         if flight.written_beside:
             beside = flight.ended_at - flight.taken_at
-            self._schedule.measured(flight.stall_seconds, persist_seconds=beside, slowdown=_BACKGROUND_SLOWDOWN)
+            self._schedule.measured(flight.stall_seconds, persist_seconds=beside, slowdown=ASSUMED_SLOWDOWN)
 
     def wait(self, *, until_notice: bool = False) -> None:
         """Waits for what is under way, at full speed; what is read back is left at a notice. Raises Superseded."""

@@ -10,19 +10,11 @@ from outlast.clock import parse_duration
 from outlast.console import Console
 from outlast.errors import SettingsError
 from outlast.planning.estimates import Learned, usable_notice_share
-from outlast.planning.formulae import (
-    best_period_seconds,
-    bounded_period_seconds,
-    effective_stall_seconds,
-    is_step_border_due,
-)
+from outlast.planning.formulae import is_step_border_due
+from outlast.planning.period import Situation
 
-# Saving may cost this share of the time at most, and this much work may be lost at most, when outlast decides.
-AUTO_LARGEST_SHARE = 0.05
-AUTO_LONGEST_SECONDS = 600.0
-_AUTO_SHORTEST_SECONDS = 1.0
 # Until a save has been measured: a copy in memory, then a disk or a bucket of the slower kind.
-_ASSUMED_COPY_BYTES_PER_SECOND = 5e9
+ASSUMED_COPY_BYTES_PER_SECOND = 5e9
 _ASSUMED_WRITE_BYTES_PER_SECOND = 200e6
 _NEWEST_WEIGHT = 0.3  # of a measurement, against those before: one slow moment of the machine is no rule
 
@@ -161,10 +153,8 @@ class _Cost:
 class AutoSchedule:
     """By what saves cost, how often interruptions come and how often with a notice that a final save fits into.
 
-    The period is formula 6 of `outlast.planning.formulae`, within its bounds: the time that a save takes to become
-    durable, 5 % of the time for saves, 10 min, the user's bound of loss less that time, since a kill just before a
-    save is durable loses both. A save is due at the first border after it (formula 7). It starts from what
-    earlier attempts measured, and follows what this one does.
+    The period is that of `outlast.planning.period.Situation`. A save is due at the first border after it (formula 7).
+    It starts from what earlier attempts measured, and follows what this one does.
     """
 
     exact = False
@@ -172,7 +162,7 @@ class AutoSchedule:
     def __init__(self, expected: Expected) -> None:
         self._expected = expected
         self._between_seconds, self._notice_share = expected.between_seconds, 0.0
-        self._stall = _Cost(expected.state_bytes / _ASSUMED_COPY_BYTES_PER_SECOND)
+        self._stall = _Cost(expected.state_bytes / ASSUMED_COPY_BYTES_PER_SECOND)
         self._persist = _Cost(expected.state_bytes / _ASSUMED_WRITE_BYTES_PER_SECOND)
         self._slowdown = 0.0
         self._last = -math.inf
@@ -212,18 +202,15 @@ class AutoSchedule:
         self._period_seconds = self._plan()
 
     def _plan(self) -> float:
-        stall = effective_stall_seconds(self._stall.value, persist_seconds=self._persist.value, slowdown=self._slowdown)
-        best = best_period_seconds(stall, between_seconds=self._between_seconds, notice_share=self._notice_share)
-        period = bounded_period_seconds(
-            best,
-            stall_seconds=stall,
+        return Situation(
+            stall_seconds=self._stall.value,
             persist_seconds=self._persist.value,
-            in_flight=self._expected.saves_in_flight,
-            largest_share=AUTO_LARGEST_SHARE,
-            longest_seconds=AUTO_LONGEST_SECONDS,
-            longest_loss_seconds=self._expected.longest_loss_seconds - self._persist.value,
-        )
-        return max(period, _AUTO_SHORTEST_SECONDS)
+            slowdown=self._slowdown,
+            between_seconds=self._between_seconds,
+            notice_share=self._notice_share,
+            longest_loss_seconds=self._expected.longest_loss_seconds,
+            saves_in_flight=self._expected.saves_in_flight,
+        ).period_seconds
 
 
 def _check_count(name: str, count: int) -> None:

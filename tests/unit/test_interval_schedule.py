@@ -8,16 +8,8 @@ import pytest
 from outlast.errors import SettingsError
 from outlast.planning.attempts import AttemptFacts, Ending
 from outlast.planning.estimates import Learned, learn
-from outlast.schedule import (
-    AUTO_LARGEST_SHARE,
-    AUTO_LONGEST_SECONDS,
-    AutoSchedule,
-    Epochs,
-    Expected,
-    Schedule,
-    Steps,
-    schedule_for,
-)
+from outlast.planning.period import AUTO_LARGEST_SHARE, AUTO_LONGEST_SECONDS
+from outlast.schedule import AutoSchedule, Epochs, Expected, Schedule, Steps, schedule_for
 
 HOUR = 3600.0
 SPOT = Expected(between_seconds=4 * HOUR, state_bytes=10**9, grace_seconds=30.0, margin_seconds=6.0)
