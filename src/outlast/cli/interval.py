@@ -24,51 +24,55 @@ from outlast.schedule import ASSUMED_COPY_BYTES_PER_SECOND
 from outlast.settings import Surroundings, look_around
 
 
-class Duration(click.ParamType):
-    """Seconds, from what every duration may be written as. `positive`: 0 is refused."""
-
-    name = "D"
-
-    def __init__(self, *, positive: bool = False) -> None:
-        self._positive = positive
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            seconds = parse_duration(value, setting=param.opts[0] if param else "duration")
-        except SettingsError as error:
-            self.fail(str(error), param, ctx)
-        if self._positive and seconds == 0:
-            self.fail("it must be more than 0", param, ctx)
-        return seconds
+def _seconds(_ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    """Whatever a duration may be written as."""
+    try:
+        return None if text is None else parse_duration(text, setting=param.opts[0])
+    except SettingsError as error:
+        raise click.BadParameter(str(error)) from error
 
 
-class Share(click.ParamType):
+def _positive_seconds(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    seconds = _seconds(ctx, param, text)
+    if seconds == 0:
+        raise click.BadParameter("it must be more than 0")
+    return seconds
+
+
+def _share(_ctx: click.Context, _param: click.Parameter, text: str | None) -> float | None:
     """A share from 0 to 1, or a percentage."""
-
-    name = "SHARE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        text = str(value).strip()
-        try:
-            share = float(text[:-1]) / 100.0 if text.endswith("%") else float(text)
-        except ValueError:
-            share = math.nan
-        if not 0.0 <= share <= 1.0:
-            self.fail(f"{text!r} is no share: write 0.95 or 95%", param, ctx)
-        return share
+    if text is None:
+        return None
+    plain = text.strip()
+    try:
+        share = float(plain[:-1]) / 100.0 if plain.endswith("%") else float(plain)
+    except ValueError:
+        share = math.nan
+    if not 0.0 <= share <= 1.0:
+        raise click.BadParameter(f"{text!r} is no share: write 0.95 or 95%")
+    return share
 
 
 @click.command()
 @click.argument("url", required=False)
-@click.option("--stall", type=Duration(positive=True), help="How long the training stands still for a save.")
-@click.option("--persist", type=Duration(), help="From then until the save is durable; 0 for saves that block.")
-@click.option("--slowdown", type=Share(), help="Of the training while a save is written beside it.  [default: 3%]")
-@click.option("--final-save", type=Duration(), help="From a notice until a last save is durable, at its p99.")
-@click.option("--restore", type=Duration(), help="From the start of a process until its first new step.")
-@click.option("--between", type=Duration(positive=True), help="Mean time between interruptions.")
-@click.option("--notice-share", type=Share(), help="Of interruptions that have a notice.")
-@click.option("--grace", type=Duration(), help="From a notice to SIGKILL (OUTLAST_GRACE).")
-@click.option("--longest-loss", type=Duration(positive=True), help="Never lose more work than this.")
+@click.option("--stall", metavar="D", callback=_positive_seconds, help="How long the training stands still for a save.")
+@click.option(
+    "--persist", metavar="D", callback=_seconds, help="From then until the save is durable; 0 for saves that block."
+)
+@click.option(
+    "--slowdown",
+    metavar="SHARE",
+    callback=_share,
+    help="Of the training while a save is written beside it.  [default: 3%]",
+)
+@click.option(
+    "--final-save", metavar="D", callback=_seconds, help="From a notice until a last save is durable, at its p99."
+)
+@click.option("--restore", metavar="D", callback=_seconds, help="From the start of a process until its first new step.")
+@click.option("--between", metavar="D", callback=_positive_seconds, help="Mean time between interruptions.")
+@click.option("--notice-share", metavar="SHARE", callback=_share, help="Of interruptions that have a notice.")
+@click.option("--grace", metavar="D", callback=_seconds, help="From a notice to SIGKILL (OUTLAST_GRACE).")
+@click.option("--longest-loss", metavar="D", callback=_positive_seconds, help="Never lose more work than this.")
 @click.option("--platform", type=click.Choice(list(PLATFORMS)), help="Default: what is detected.")
 @click.option("--job", help="Only this job of the store.")
 @click.option("--run", help="Only this run (default: the newest of each job).")
@@ -164,7 +168,7 @@ def collect_inputs(given: Mapping[str, float | None], measured: _Measured, here:
         "slowdown": choose("slowdown", (ASSUMED_SLOWDOWN if persist.value else 0.0, "assumed"), share=True),
         "final_save": choose(
             "final_save",
-            (learned.final_save and learned.final_save.p99_seconds, "measured, p99"),
+            (learned.final_save.p99_seconds if learned.final_save else None, "measured, p99"),
             (periodic, "assumed: as long as a periodic save"),
         ),
         "restore": choose("restore", _mean("restore", learned), (0.0, "not known, and left out")),
