@@ -94,7 +94,12 @@ def _outlast(seen: Sequence[AttemptFacts], setting: Setting, _trace: Trace) -> P
     )
     schedule.learn(_learned(seen))
     schedule.measured(setting.stall_seconds, persist_seconds=setting.persist_seconds)
-    return lambda _age: schedule.period_seconds
+
+    def period(age: float) -> float:
+        schedule.saved(step=0, epochs=0, now=age)
+        return schedule.period_seconds
+
+    return period
 
 
 def _learned(seen: Sequence[AttemptFacts]) -> Learned:

@@ -9,7 +9,7 @@ from typing import Protocol
 from outlast.clock import parse_duration
 from outlast.console import Console
 from outlast.errors import SettingsError
-from outlast.planning.estimates import Learned, usable_notice_share
+from outlast.planning.estimates import Learned, learn, usable_notice_share
 from outlast.planning.formulae import is_step_border_due
 from outlast.planning.period import Situation
 
@@ -154,14 +154,17 @@ class AutoSchedule:
     """By what saves cost, how often interruptions come and how often with a notice that a final save fits into.
 
     The period is that of `outlast.planning.period.Situation`. A save is due at the first border after it (formula 7).
-    It starts from what earlier attempts measured, and follows what this one does.
+    It starts from what earlier attempts measured, and follows what this one does; the longer this one runs without an
+    interruption, the rarer they are taken to be (formula 9).
     """
 
     exact = False
 
     def __init__(self, expected: Expected) -> None:
         self._expected = expected
-        self._between_seconds, self._notice_share = expected.between_seconds, 0.0
+        self._learned = learn([], prior_between_seconds=expected.between_seconds)
+        self._notice_share = 0.0
+        self._since: float | None = None  # the time after which is not in what was learned
         self._stall = _Cost(expected.state_bytes / ASSUMED_COPY_BYTES_PER_SECOND)
         self._persist = _Cost(expected.state_bytes / _ASSUMED_WRITE_BYTES_PER_SECOND)
         self._slowdown = 0.0
@@ -177,7 +180,9 @@ class AutoSchedule:
         return is_step_border_due(now - self._last, threshold_seconds=self._period_seconds)
 
     def saved(self, *, step: int, epochs: int, now: float) -> None:
+        self._since = now if self._since is None else self._since
         self._last = now
+        self._period_seconds = self._plan()
 
     def measured(self, stall_seconds: float, *, persist_seconds: float = 0.0, slowdown: float = 0.0) -> None:
         self._stall.see(stall_seconds)
@@ -186,7 +191,7 @@ class AutoSchedule:
         self._period_seconds = self._plan()
 
     def learn(self, learned: Learned, *, final_save_p99_seconds: float | None = None) -> None:
-        self._between_seconds = learned.between_seconds
+        self._learned, self._since = learned, None
         final = final_save_p99_seconds
         if final is None and learned.final_save is not None:
             final = learned.final_save.p99_seconds
@@ -202,11 +207,12 @@ class AutoSchedule:
         self._period_seconds = self._plan()
 
     def _plan(self) -> float:
+        ran = 0.0 if self._since is None else self._last - self._since
         return Situation(
             stall_seconds=self._stall.value,
             persist_seconds=self._persist.value,
             slowdown=self._slowdown,
-            between_seconds=self._between_seconds,
+            between_seconds=self._learned.between_after(ran),
             notice_share=self._notice_share,
             longest_loss_seconds=self._expected.longest_loss_seconds,
             saves_in_flight=self._expected.saves_in_flight,

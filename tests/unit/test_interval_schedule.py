@@ -136,6 +136,20 @@ def test_interruptions_that_come_often_make_saves_come_often() -> None:
     assert rare.period_seconds == pytest.approx(math.sqrt(48) * often.period_seconds)
 
 
+def test_the_longer_an_attempt_runs_the_rarer_interruptions_are_taken_to_be() -> None:
+    schedule = auto(stall=0.5)
+    schedule.learn(of_run(interruptions=3))
+    schedule.saved(step=0, epochs=0, now=5000.0)
+    before = schedule.period_seconds
+    schedule.saved(
+        step=1, epochs=0, now=5000.0 + 4 * 4 * HOUR
+    )  # as long as there were 4 h between interruptions, 4 times
+    assert schedule.period_seconds == pytest.approx(math.sqrt(2) * before)
+    schedule.learn(of_run(interruptions=3, between_seconds=8 * HOUR))  # which counts that time already
+    schedule.saved(step=2, epochs=0, now=5010.0 + 4 * 4 * HOUR)
+    assert schedule.period_seconds == pytest.approx(math.sqrt(2) * before)
+
+
 def test_notices_count_for_nothing_where_a_final_save_does_not_fit_or_is_not_known() -> None:
     schedule = auto(stall=0.5)
     usual = schedule.period_seconds

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from outlast.planning.attempts import AttemptFacts, Ending
-from outlast.planning.formulae import estimated_between_seconds, notice_share
+from outlast.planning.formulae import PRIOR_INTERRUPTIONS, estimated_between_seconds, notice_share
 
 _HIGH = 0.99
 _NORMAL_HIGH = 2.3263478740408408  # that quantile of the normal distribution
@@ -107,6 +107,10 @@ class Learned:
     @property
     def losses(self) -> int:
         return self.interruptions + self.crashes
+
+    def between_after(self, seconds: float) -> float:
+        """`between_seconds` once the running attempt has gone on for so long without a loss."""
+        return self.between_seconds + seconds / (PRIOR_INTERRUPTIONS + self.losses)
 
 
 def learn(attempts: Iterable[AttemptFacts], *, prior_between_seconds: float) -> Learned:

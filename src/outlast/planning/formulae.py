@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 _WEIBULL_LEAST_AGE_SECONDS = 60.0
 _LARGE_SHARE = 25.0
+PRIOR_INTERRUPTIONS = 1.0  # formula 9: a platform's prior weighs as much as one interruption
 
 
 def young_interval_seconds(stall_seconds: float, *, between_seconds: float) -> float:
@@ -181,7 +182,11 @@ def misjudged_waste(factor: float) -> float:
 
 
 def estimated_between_seconds(
-    *, interruptions: int, exposure_seconds: float, prior_seconds: float, prior_interruptions: float = 1.0
+    *,
+    interruptions: int,
+    exposure_seconds: float,
+    prior_seconds: float,
+    prior_interruptions: float = PRIOR_INTERRUPTIONS,
 ) -> float:
     """The mean time between interruptions after some were seen: (b + exposure) / (a + interruptions).
 
