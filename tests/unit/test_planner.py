@@ -198,26 +198,24 @@ def test_training_on_always_leaves_time_for_a_step_and_any_final_save(
 # --- with times that were measured ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("grace", [10.0, 15.0, 30.0, 120.0, 300.0, 3600.0])
-def test_what_the_planner_says_fits_is_durable_in_time(grace: float) -> None:
-    """1,000 notices in each grace, after 1 to 40 saves that take up to nearly all of it, and scatter by 20 %."""
-    source = random.Random(f"{grace}")
+def test_what_the_planner_says_fits_is_durable_in_time() -> None:
+    """1,000 notices in each grace, after 1 to 40 saves that take up to nearly all of it, and scatter by 20 %.
+
+    In time is before the margin, when the guard ends the process.
+    """
+    source = random.Random(20261129)
     said, late, helped = 0, 0, 0
-    for _ in range(1000):
-        typical = grace * source.uniform(0.02, 0.9)
-
-        def take(typical: float = typical) -> float:
-            return typical * source.lognormvariate(0.0, 0.2)
-
-        times = times_of([take() for _ in range(source.randint(1, 40))])
+    for grace in (10.0, 15.0, 30.0, 120.0, 300.0, 3600.0) * 1000:
+        typical, margin = grace * source.uniform(0.02, 0.9), min(0.2 * grace, 30.0)
+        times = times_of([typical * source.lognormvariate(0.0, 0.2) for _ in range(source.randint(1, 40))])
         assert times is not None
-        margin = min(0.2 * grace, 30.0)
         candidate = one(SaveKind.FULL, 2, times.p99_seconds)
         found = plan([candidate], remaining_seconds=grace, margin_seconds=margin, durable_step=1, use_grace=False)
+        in_time = typical * source.lognormvariate(0.0, 0.2) <= grace - margin
+        helped += in_time
         if found.chosen is not None:
             said += 1
-            late += take() > grace
-        helped += take() <= grace - margin
+            late += not in_time
     assert late / said <= 0.001
     assert said >= 0.5 * helped  # and it is not by refusing everything
 
