@@ -22,6 +22,7 @@ FLOOR_OF = {
     "ports": "seams", "registry": "seams", "settings": "seams",
     "stores": "adapters", "queues": "adapters", "sinks": "adapters", "platforms": "adapters", "frameworks": "adapters",
     "state": "parts", "checkpoint": "parts", "schedule": "parts", "notices": "parts", "exits": "parts",
+    "planning": "parts",
     "job": "engine", "options": "engine", "loops": "engine", "session": "engine",
     "saves": "engine", "saver": "engine", "lazy": "engine", "copies": "engine",
     "worker": "engine", "supervise": "engine",

@@ -21,8 +21,9 @@ from outlast.events import SaveFailed as SaveFailedEvent
 from outlast.garbage import collector_at_rest
 from outlast.notices import NoticeBoard
 from outlast.options import Options
+from outlast.planning.period import ASSUMED_SLOWDOWN
 from outlast.saver import Flight, GivenUp, Mark, Speed
-from outlast.schedule import schedule_for
+from outlast.schedule import Expected, schedule_for
 from outlast.settings import Surroundings
 from outlast.state.parts import Progress, UserState
 from outlast.state.randomness import RandomState
@@ -37,9 +38,6 @@ _LEAST_BACKGROUND_BYTES = 1 << 20
 # still ends soon.
 _BACKGROUND_BYTES_PER_SECOND = 400e6
 _BACKGROUND_SECONDS = 60.0
-# What persisting is taken to cost the training beside it, as a share of the time that it takes: the goal of
-# docs/benchmarks.md, and not measured in the job.
-_BACKGROUND_SLOWDOWN = 0.03
 # At a notice, a read-back that hangs in one request is left to itself after so long.
 _READ_BACK_PATIENCE_SECONDS = 1.0
 _POLL_SECONDS = 0.05
@@ -73,8 +71,14 @@ class Saves:
         self._console, self._clock = around.console, around.clock
         self._schedule = schedule_for(
             options.every,
-            mean_seconds_between_interruptions=around.facts.mean_seconds_between_interruptions,
-            state_bytes=state.bytes,
+            expected=Expected(
+                between_seconds=around.facts.mean_seconds_between_interruptions,
+                state_bytes=state.bytes,
+                grace_seconds=around.grace_seconds,
+                margin_seconds=around.margin_seconds,
+                # Half, so that one save may fail before more than the limit is at risk.
+                longest_loss_seconds=math.inf if options.risk_limit_seconds is None else options.risk_limit_seconds / 2,
+            ),
         )
         self._attempt: Attempt | None = None
         self._requested: bool | None = None  # the user's wish: None, or whether the checkpoint is to be pinned
@@ -261,7 +265,7 @@ class Saves:
         self._failures, self._retry_at = 0, 0.0
         if flight.written_beside:
             beside = flight.ended_at - flight.taken_at
-            self._schedule.measured(flight.stall_seconds + _BACKGROUND_SLOWDOWN * beside)
+            self._schedule.measured(flight.stall_seconds, persist_seconds=beside, slowdown=ASSUMED_SLOWDOWN)
 
     def wait(self, *, until_notice: bool = False) -> None:
         """Waits for what is under way, at full speed; what is read back is left at a notice. Raises Superseded."""
