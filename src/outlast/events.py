@@ -333,7 +333,7 @@ def read_lines(data: bytes, *, without: tuple[str, ...] = ()) -> ReadLines:
         one = _from_fields(stamped) if stamped is not None else None
         if one is not None:
             recorded.append(one)
-        elif stamped is not None and stamped.get("event") not in _TYPES and isinstance(stamped.get("event"), str):
+        elif stamped is not None and _kind_of(stamped) is None and isinstance(stamped.get("event"), str):
             unknown += 1
         elif number + 1 < len(lines):
             damaged += 1
@@ -348,26 +348,34 @@ def _object_in(line: bytes) -> dict[str, Any] | None:
     return stamped if isinstance(stamped, dict) else None
 
 
+def _kind_of(stamped: Mapping[str, Any]) -> type[Event] | None:
+    name = stamped.get("event")
+    return _TYPES.get(name) if isinstance(name, str) else None
+
+
 def _from_fields(stamped: Mapping[str, Any]) -> Recorded | None:
     """None for what is no event, or whose fields are not what they should be."""
-    name, wall, monotonic = stamped.get("event"), stamped.get("wall"), stamped.get("monotonic")
-    kind = _TYPES.get(name) if isinstance(name, str) else None
+    kind, wall, monotonic = _kind_of(stamped), stamped.get("wall"), stamped.get("monotonic")
     if kind is None or "at" not in stamped or not _fits(wall, float) or not _fits(monotonic, float):
         return None
-    hints = _hints(kind)
+    assert wall is not None
+    assert monotonic is not None
+    hints = _hints(kind.__name__)
     known = {field: stamped[field] for field in hints if field in stamped}
     if not all(_fits(value, hints[field]) for field, value in known.items()):
         return None
+    if not 0 <= wall <= _LATEST_WALL_SECONDS or not 0 <= monotonic <= _MOST_SECONDS:
+        return None
     try:
-        if not 0 <= float(wall) <= _LATEST_WALL_SECONDS or not 0 <= float(monotonic) <= _MOST_SECONDS:
-            return None
         return Recorded(kind(**known), float(wall), float(monotonic))
     except TypeError:  # a field is missing
         return None
 
 
 @cache
-def _hints(kind: type[Event]) -> dict[str, Any]:
+def _hints(name: str) -> dict[str, Any]:
+    """The fields of a kind of event, and what they must be."""
+    kind = _TYPES[name]
     hints = get_type_hints(kind)
     return {one.name: hints[one.name] for one in fields(kind)}
 
