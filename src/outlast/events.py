@@ -6,11 +6,11 @@ that are known here are read.
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 from outlast.clock import Clock, iso_utc
 
@@ -356,44 +356,51 @@ def _kind_of(stamped: Mapping[str, Any]) -> type[Event] | None:
 def _from_fields(stamped: Mapping[str, Any]) -> Recorded | None:
     """None for what is no event, or whose fields are not what they should be."""
     kind, wall, monotonic = _kind_of(stamped), stamped.get("wall"), stamped.get("monotonic")
-    if kind is None or "at" not in stamped or not _fits(wall, float) or not _fits(monotonic, float):
-        return None
-    assert wall is not None
-    assert monotonic is not None
-    hints = _hints(kind.__name__)
-    known = {field: stamped[field] for field in hints if field in stamped}
-    if not all(_fits(value, hints[field]) for field, value in known.items()):
+    if kind is None or "at" not in stamped or not _is_float(wall) or not _is_float(monotonic):
         return None
     if not 0 <= wall <= _LATEST_WALL_SECONDS or not 0 <= monotonic <= _MOST_SECONDS:
         return None
+    known = {}
+    for field_name, fits in _fields(kind.__name__):
+        if field_name in stamped:
+            known[field_name] = stamped[field_name]
+            if not fits(known[field_name]):
+                return None
     try:
         return Recorded(kind(**known), float(wall), float(monotonic))
     except TypeError:  # a field is missing
         return None
 
 
+Fits = Callable[[object], bool]
+
+
 @cache
-def _hints(name: str) -> dict[str, Any]:
-    """The fields of a kind of event, and what they must be."""
+def _fields(name: str) -> list[tuple[str, Fits]]:
+    """The fields of a kind of event, each with what tells whether a JSON value can be that field."""
     kind = _TYPES[name]
     hints = get_type_hints(kind)
-    return {one.name: hints[one.name] for one in fields(kind)}
+    return [(one.name, _fitting(hints[one.name])) for one in fields(kind)]
 
 
-def _fits(value: object, hint: Any) -> bool:  # noqa: PLR0911 - a table of types, one line each
-    """Whether a JSON value can be that field."""
-    origin, inner = get_origin(hint), get_args(hint)
+def _fitting(hint: Any) -> Fits:
+    origin, inner = get_origin(hint), [_fitting(one) for one in get_args(hint)]
     if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in inner)
+        return lambda value: any(fits(value) for fits in inner)
     if origin is list:
-        return isinstance(value, list) and all(_fits(one, inner[0]) for one in value)
+        return lambda value: isinstance(value, list) and all(map(inner[0], value))
     if origin is not None:
-        return isinstance(value, dict) and all(_fits(one, inner[1]) for one in value.values())
-    if hint is NoneType:
-        return value is None
-    if hint is int:
-        return type(value) is int and abs(value) < _LARGEST_WHOLE
+        return lambda value: isinstance(value, dict) and all(map(inner[1], value.values()))
     if hint is float:
-        finite = type(value) is float and math.isfinite(value)
-        return finite or _fits(value, int)
-    return type(value) is hint
+        return _is_float
+    if hint is int:
+        return _is_int
+    return lambda value: type(value) is hint
+
+
+def _is_int(value: object) -> TypeGuard[int]:
+    return type(value) is int and abs(value) < _LARGEST_WHOLE
+
+
+def _is_float(value: object) -> TypeGuard[float]:
+    return (type(value) is float and math.isfinite(value)) or _is_int(value)

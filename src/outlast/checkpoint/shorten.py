@@ -34,7 +34,8 @@ from outlast.ports import Store
 
 MOST_LOGGED_STEPS = 20_000
 _MOST_FREQUENT = 300
-_MOST_JOURNALS = 20  # that one attempt shortens for those before it
+# What one attempt shortens for those before it. A journal of this version is never longer.
+_MOST_JOURNALS, _MOST_BYTES = 5, 16 << 20
 _WORTH_BYTES = 64 << 10  # where a journal is one file, a smaller one is left alone
 _FREQUENT = (
     SaveStarted | SaveStalled | SaveCommitted | SaveVerified | SavePostponed | SaveTakenBack | SaveFailed | Progressed
@@ -174,7 +175,7 @@ def shorten_ended(store: Store, place: TaskPlace, attempt: int, resumed_from: in
         if name is not None and not name.shortened:
             sizes[name.attempt] = sizes.get(name.attempt, 0) + entry.bytes
     least = _WORTH_BYTES if store.traits.local else 1
-    long = [one for one in sorted(sizes, reverse=True) if one < attempt - 1 and sizes[one] >= least]
+    long = [one for one in sorted(sizes, reverse=True) if one < attempt - 1 and least <= sizes[one] <= _MOST_BYTES]
     for one in long[:_MOST_JOURNALS]:
         there = journal_parts(store, place).get(one, JournalParts())
         commits = {name.text for name in commit_names(store, place) if name.attempt == one}
