@@ -1,4 +1,4 @@
-"""Places for journals that need no server: memory, a folder, a folder taken for a mounted bucket, a bucket in memory."""
+"""Places for journals that need no server: memory, a folder, one taken for a mounted bucket, a bucket in memory."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

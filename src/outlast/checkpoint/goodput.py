@@ -15,6 +15,7 @@ from outlast.events import (
     Left,
     Logged,
     LoopStarted,
+    NoticeHeard,
     Progressed,
     Recorded,
     Restored,
@@ -101,7 +102,7 @@ def timeline(recorded: Sequence[Recorded], *, more_seconds: float = 0.0) -> Time
     started = next((one for one in recorded if isinstance(one.event, AttemptStarted)), recorded[0])
     lived = started.event.lived_seconds if isinstance(started.event, AttemptStarted) else 0.0
     began = started.monotonic_seconds - max(0.0, lived)
-    loop_at = first_step_at = None
+    loop_at = first_step_at = noticed_at = None
     restore = now = 0.0
     steps: list[tuple[float, int]] = []
     stalls: list[tuple[float, float]] = []
@@ -118,6 +119,12 @@ def timeline(recorded: Sequence[Recorded], *, more_seconds: float = 0.0) -> Time
             stalls.append((now, max(0.0, event.seconds)))
         elif isinstance(event, SavesSummed):
             stalls.append((now, max(0.0, event.stall_seconds)))
+        elif isinstance(event, NoticeHeard):
+            noticed_at = now
+        elif isinstance(event, Stopped) and noticed_at is not None and not event.lost_steps:
+            # From the border on, the training has waited for the last save.
+            border = max(noticed_at, next((at for at, step in steps if step >= event.step), now))
+            stalls = [*(one for one in stalls if one[0] <= border), (now, now - border)]
         if isinstance(event, _TELLS_STEP) and loop_at is not None:
             steps.append((now, max(0, event.step)))
     seconds = now + max(0.0, more_seconds)
