@@ -6,8 +6,8 @@ import platform
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
-from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -208,10 +208,10 @@ def _packages(modules: Mapping[str, ModuleType]) -> dict[str, str]:
         if isinstance(version, str) and len(version) < 80:
             found[name] = version
         elif name in _ASK_METADATA:
-            try:
+            from importlib import metadata  # noqa: PLC0415 - it takes longer than all else here, and few need it
+
+            with suppress(metadata.PackageNotFoundError):
                 found[name] = metadata.version(name)
-            except metadata.PackageNotFoundError:
-                continue
     return dict(sorted(found.items())[:_MOST_PACKAGES])
 
 

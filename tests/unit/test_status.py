@@ -1,6 +1,7 @@
 """`outlast status`: what it says of journals written by hand, damaged, old, hostile; its JSON and its codes."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from jobs_in_process import save_at
 from journal_stores import STORES
 from written_lives import NOON, PLACE, Life, Lives
 
-from outlast.checkpoint.history import history_of
+import outlast
+from outlast.checkpoint.history import SaveMade, history_of
 from outlast.checkpoint.runs import mark_store
 from outlast.cli.main import main
 from outlast.events import (
@@ -22,7 +24,11 @@ from outlast.events import (
     LoopStarted,
     PlanMade,
     Progressed,
+    SaveCommitted,
     SaveFailed,
+    SaveStalled,
+    SaveStarted,
+    SaveTakenBack,
     to_line,
 )
 from outlast.ports import Store
@@ -120,6 +126,42 @@ def test_the_notice_the_plan_and_the_final_save_are_told() -> None:
     assert [plan.choice for plan in attempt.plans] == ["full save"]
     assert (attempt.final_save_seconds, attempt.fitted, attempt.failed_saves) == (1.5, True, 1)
     assert attempt.first_step_seconds == pytest.approx(2 + 1 + 3)
+
+
+def test_saves_are_told_one_by_one_for_those_who_plan_the_next() -> None:
+    all_lives = Lives()
+    life = all_lives.next().begin(lived=2.0, then=1.0).tell(FirstStepDone(1), 4)
+    life.work(5, 5, stall=2.0)  # at once: the stall ends with the save
+    life.tell(SaveStalled(8, 0.1), 1).tell(SaveStarted(8)).tell(SaveCommitted(8, "c8", 1, 3.0), 3)  # beside
+    life.tell(SaveStalled(9, 0.1), 1).tell(SaveStarted(9)).tell(SaveCommitted(9, "c9", 1, 3.0), 3)
+    life.tell(SaveTakenBack(9, "c9", "torn"))
+    life.notice()
+    life.step = 10
+    life.tell(SaveStarted(10)).tell(SaveCommitted(10, "c10", 1, 1.0), 1).tell(SaveStalled(10, 1.0)).stop()
+    [attempt] = all_lives.history().attempts
+    assert attempt.saves_made == (
+        SaveMade(5, 2.0, 0.0, after_notice=False),
+        SaveMade(8, 0.1, 3.0, after_notice=False),
+        SaveMade(10, 1.0, 0.0, after_notice=True),
+    )
+    assert (attempt.loop_seconds, attempt.first_step_seconds) == (3, 7)
+
+
+def test_a_finished_run_that_goes_on_with_a_larger_total_runs(folder: Path) -> None:
+    for state in outlast_steps(folder, 5):
+        assert state == "running"
+    assert told(folder)["state"] == "finished"
+    for state in outlast_steps(folder, 8):
+        assert state == "running"
+    shown = told(folder)
+    assert (shown["state"], shown["steps_done"], shown["steps_total"]) == ("finished", 8, 8)
+
+
+def outlast_steps(folder: Path, total: int) -> Iterator[str]:
+    """What status says meanwhile."""
+    job = outlast.Job(folder, state={"n": 0}, name="j", every="1h", random_state=False)
+    for _ in job.steps(total):
+        yield told(folder)["state"]
 
 
 def test_epochs_are_not_taken_for_steps() -> None:

@@ -83,3 +83,13 @@ def test_signs_of_life_tell_how_far_a_job_was_that_saved_nothing_for_long(tmp_pa
     [attempt] = status(tmp_path)["attempts"]
     assert 8 <= attempt["lost_steps"] <= 25
     assert attempt["lost_seconds"] == pytest.approx(0.1 * attempt["lost_steps"], rel=0.5)
+
+
+def test_a_step_that_outlasts_the_grace_is_told_with_what_it_cost(tmp_path: Path) -> None:
+    environment = {"HOW": "sleep", "AT": "25", "OUTLAST_GRACE": "1"}
+    running = Running(JOB, tmp_path, env=environment).wait_for("asleep")
+    assert running.signal(signal.SIGTERM).ended().code == 143
+    [attempt] = status(tmp_path)["attempts"]
+    assert (attempt["ended_by"], attempt["exit_code"], attempt["lost_steps"]) == ("interrupted", 143, 5)
+    assert "the step under way did not end within the grace of 1.0 s" in attempt["why"]
+    assert (attempt["notice"]["source"], attempt["final_save_fitted"]) == ("SIGTERM", False)

@@ -1,7 +1,7 @@
 """What the journals and claims of a run tell: each attempt, how it ended and why, what was lost, where time went."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -16,6 +16,7 @@ from outlast.errors import CheckpointCorrupt
 from outlast.events import (
     AttemptStarted,
     Drifted,
+    Event,
     LoopStarted,
     NoticeHeard,
     PlanMade,
@@ -25,6 +26,7 @@ from outlast.events import (
     SaveFailed,
     SavesSummed,
     SaveStalled,
+    SaveStarted,
     SaveTakenBack,
     Stopped,
 )
@@ -36,7 +38,6 @@ State = Literal["finished", "running", "unfinished", "unknown"]
 PREEMPTIONS: tuple[EndedBy, ...] = ("interrupted", "killed")
 FAILURES: tuple[EndedBy, ...] = ("crashed", "failed")
 _SLACK_SECONDS = 60.0  # what a slow storage may add to the silence of a process that lives
-_MOST_SAVES = 1000  # of which the seconds are kept one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +51,26 @@ class NoticeSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class SaveMade:
+    """A save that succeeded. `stall_seconds`: the training waited for it. `persist_seconds`: from then on until it was
+    durable; 0 for one that was written while the training waited. `after_notice`: it was a last one."""
+
+    step: int
+    stall_seconds: float
+    persist_seconds: float
+    after_notice: bool
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptHistory:
     """One attempt. Moments are wall-clock seconds since the epoch, as its own machine had them; None where unknown.
 
     `ended_by`: "finished", "interrupted" (after a notice), "killed" (it ended without a word), "crashed" (by an
     exception), "failed" (an error of outlast's with its own code), "superseded" (by a newer attempt), "left" (the
     program ended by itself with work left), "running", "unknown". `seconds` is the life of the process until its last
-    sign of life, the time that a platform bills, or a little less. `stalls` and `persists`: of single saves, how long
-    the training waited, and how long it took until they were durable. `first_step_seconds`: from the start of the
-    process to the end of its first step. `lost_seconds` and `lost_steps`: done again, or to be done again.
+    sign of life, the time that a platform bills, or a little less. `saves_made`: the newest ones, each.
+    `loop_seconds` and `first_step_seconds`: from the start of the process to the start of its first step, and to the
+    end of it. `lost_seconds` and `lost_steps`: done again, or to be done again.
     """
 
     number: int
@@ -77,10 +89,10 @@ class AttemptHistory:
     lost_steps: int = 0
     saves: int = 0
     failed_saves: int = 0
-    stalls: tuple[float, ...] = ()
-    persists: tuple[float, ...] = ()
+    saves_made: tuple[SaveMade, ...] = ()
     restore_seconds: float | None = None
     restore_bytes: int = 0
+    loop_seconds: float | None = None
     first_step_seconds: float | None = None
     notice: NoticeSeen | None = None
     final_save_seconds: float | None = None
@@ -160,13 +172,13 @@ def history_of(store: Store, place: TaskPlace, *, now: WallClock = time.time) ->
         finish, problems = None, [*problems, str(error)]
     events = {number: one.recorded for number, one in read.items()}
     told = _told(events, {claim.attempt: claim for claim in lineage.claims}, now())
-    state: State = "finished" if finish is not None else _state(told)
+    state = _state(told, finished=finish is not None)
     done, total, epochs = _steps(told, events, running=state == "running")
     return TaskHistory(
         place=place,
         state=state,
         attempts=tuple(one.history for one in told),
-        steps_done=finish.step if finish is not None else done,
+        steps_done=finish.step if finish is not None and state == "finished" else done,
         steps_total=total,
         epochs_total=epochs,
         problems=tuple(problems),
@@ -226,6 +238,7 @@ def _one(
         host=started.host if started else str(claim.details.get("host", "")) if claim else "",
         execution=started.execution if started else None,
         platform_attempt=started.platform_attempt if started else None,
+        loop_seconds=line.loop_at,
         first_step_seconds=line.first_step_at,
     )
     if recorded:
@@ -252,14 +265,33 @@ def _with_details(history: AttemptHistory, recorded: Sequence[Recorded], line: T
         steps=max(0, (line.reached or 0) - (line.first or 0)) if line.steps else 0,
         saves=summed.saves + sum(event.commit not in taken_back for event in committed),
         failed_saves=summed.failed + failed,
-        stalls=tuple(event.seconds for event in events if isinstance(event, SaveStalled))[-_MOST_SAVES:],
-        persists=tuple(event.seconds for event in committed)[-_MOST_SAVES:],
+        saves_made=tuple(_saves_made(events, taken_back)),
         notice=_notice_seen(recorded, line),
         final_save_seconds=stopped.final_save_seconds if stopped else None,
         fitted=stopped.fitted if stopped else None,
         plans=tuple(event for event in events if isinstance(event, PlanMade)),
         drift=tuple(change for event in events if isinstance(event, Drifted) for change in event.changes),
     )
+
+
+def _saves_made(events: Sequence[Event], taken_back: Container[str]) -> Iterator[SaveMade]:
+    """A save beside the training has stalled it before it is written, any other at its end."""
+    stalls: dict[int, float] = {}
+    beside: dict[int, bool] = {}
+    noticed, late = False, set()
+    for event in events:
+        if isinstance(event, NoticeHeard):
+            noticed = True
+        elif isinstance(event, SaveStalled):
+            stalls[event.step] = stalls.get(event.step, 0.0) + max(0.0, event.seconds)
+        elif isinstance(event, SaveStarted):
+            beside[event.step] = stalls.get(event.step, 0.0) > 0
+            late |= {event.step} if noticed else set()
+    for event in events:
+        if isinstance(event, SaveCommitted) and event.commit not in taken_back:
+            step = event.step
+            persist = max(0.0, event.seconds) if beside.get(step) else 0.0
+            yield SaveMade(step, stalls.get(step, 0.0), persist, after_notice=step in late)
 
 
 def _ended_by(
@@ -303,11 +335,14 @@ def _patience(recorded: Sequence[Recorded]) -> float:
     return longest_silence_seconds(age) + _SLACK_SECONDS
 
 
-def _state(told: Sequence[_Told]) -> State:
-    if not told:
-        return "unknown"
-    last = told[-1].history.ended_by
-    return "running" if last == "running" else "unknown" if last == "unknown" else "unfinished"
+def _state(told: Sequence[_Told], *, finished: bool) -> State:
+    """A finished run that goes on with a larger total runs."""
+    last = told[-1].history.ended_by if told else "unknown"
+    if last == "running":
+        return "running"
+    if finished:
+        return "finished"
+    return "unknown" if last == "unknown" else "unfinished"
 
 
 # --- what was lost ----------------------------------------------------------------------------------
