@@ -115,6 +115,14 @@ def test_an_attempt_that_was_at_work_when_a_newer_one_began_is_superseded() -> N
     assert [one.ended_by for one in all_lives.history().attempts] == ["superseded", "finished"]
 
 
+def test_a_killed_attempt_is_not_called_superseded_because_the_next_clock_is_an_hour_behind() -> None:
+    all_lives = Lives()
+    all_lives.next(machine="one").begin().work(5, 5)
+    behind = FakeClock(wall_seconds=all_lives.clock.wall_seconds() - 3600, monotonic_seconds=5.0)
+    all_lives.next(clock=behind, machine="two").begin(step=5).work(95, 95).finish()
+    assert [one.ended_by for one in all_lives.history().attempts] == ["killed", "finished"]
+
+
 def test_the_notice_the_plan_and_the_final_save_are_told() -> None:
     all_lives = Lives()
     life = all_lives.next().begin().tell(FirstStepDone(1), 3).work(5, 5).tell(SaveFailed(6, "full")).notice(grace=10.0)

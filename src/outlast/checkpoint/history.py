@@ -11,10 +11,17 @@ from outlast.checkpoint.journals import Journals, ReadJournal
 from outlast.checkpoint.lineage import Claim, claimed_attempts, read_lineage
 from outlast.checkpoint.places import TaskPlace
 from outlast.checkpoint.runs import finish_of
-from outlast.checkpoint.signs import longest_silence_seconds
+from outlast.checkpoint.succession import (
+    EndedBy,
+    began_wall,
+    how_it_ended,
+    patience,
+    started_in,
+    waited,
+    with_own_time,
+)
 from outlast.errors import CheckpointCorrupt
 from outlast.events import (
-    AttemptStarted,
     Drifted,
     Event,
     LoopStarted,
@@ -30,14 +37,11 @@ from outlast.events import (
     SaveTakenBack,
     Stopped,
 )
-from outlast.machine import is_alive
 from outlast.ports import Store
 
-EndedBy = Literal["finished", "interrupted", "killed", "crashed", "failed", "superseded", "left", "running", "unknown"]
 State = Literal["finished", "running", "unfinished", "unknown"]
 PREEMPTIONS: tuple[EndedBy, ...] = ("interrupted", "killed")
 FAILURES: tuple[EndedBy, ...] = ("crashed", "failed")
-_SLACK_SECONDS = 60.0  # what a slow storage may add to the silence of a process that lives
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,18 +227,18 @@ def _one(
     now: float,
     is_last: bool,
 ) -> _Told:
-    started = _started(recorded)
+    started = started_in(recorded)
     ending = ending_of(recorded) if recorded else Ending("silent", "its journal is not there")
-    ended_by, why = _ended_by(recorded, ending, later, now=now, is_last=is_last)
+    ended_by, why = how_it_ended(recorded, ending, later, now=now, is_last=is_last)
     more = max(0.0, now - recorded[-1].wall_seconds) if ended_by == "running" and recorded else 0.0
-    line = timeline(_with_own_time(recorded, before), more_seconds=min(more, _patience(recorded)))
+    line = timeline(with_own_time(recorded, before), more_seconds=min(more, patience(recorded)))
     history = AttemptHistory(
         number=number,
         ended_by=ended_by,
         why=why,
         exit_code=ending.exit_code if ended_by not in ("running", "unknown", "killed") else None,
         seconds=line.seconds,
-        waited_seconds=_waited(recorded, before),
+        waited_seconds=waited(recorded, before),
         host=started.host if started else str(claim.details.get("host", "")) if claim else "",
         execution=started.execution if started else None,
         platform_attempt=started.platform_attempt if started else None,
@@ -242,7 +246,7 @@ def _one(
         first_step_seconds=line.first_step_at,
     )
     if recorded:
-        began = _began_wall(recorded)
+        began = began_wall(recorded)
         history = replace(history, started_at=began, ended_at=None if ended_by == "running" else began + line.seconds)
     durable = max([_durable(recorded), line.first or 0])
     return _Told(_with_details(history, recorded, line), line, durable)
@@ -292,47 +296,6 @@ def _saves_made(events: Sequence[Event], taken_back: Container[str]) -> Iterator
             step = event.step
             persist = max(0.0, event.seconds) if beside.get(step) else 0.0
             yield SaveMade(step, stalls.get(step, 0.0), persist, after_notice=step in late)
-
-
-def _ended_by(
-    recorded: Sequence[Recorded], ending: Ending, later: Sequence[Recorded] | None, *, now: float, is_last: bool
-) -> tuple[EndedBy, str]:
-    """How it ended, with what else is known: whether the process lives, and what came after."""
-    if ending.end != "silent":
-        return ending.end, ending.why
-    if not recorded:
-        return "unknown", ending.why
-    started = _started(recorded)
-    alive = is_alive(machine=started.machine, pid=started.pid, birth=started.birth) if started else None
-    if later is not None or not is_last:
-        return _overtaken(recorded, later or (), ending, alive=bool(alive))
-    silent = now - recorded[-1].wall_seconds
-    if alive is None and silent > _patience(recorded):
-        return "unknown", f"no sign of life for {silent:.0f} s, by the clock of this machine"
-    if alive is False:
-        return "killed", ending.why
-    return "running", "" if alive else "by its last sign of life"
-
-
-def _overtaken(
-    recorded: Sequence[Recorded], later: Sequence[Recorded], ending: Ending, *, alive: bool
-) -> tuple[EndedBy, str]:
-    """How an attempt ended that says nothing of it and was not the last."""
-    if later and _same_process(recorded, later):
-        return "left", "the same process began a newer attempt"
-    if alive:
-        return "superseded", "a newer attempt took over, and it still runs"
-    if later and _gap(recorded, later) < 0:
-        return "superseded", "a newer attempt took over while it was at work"
-    return "killed", ending.why
-
-
-def _patience(recorded: Sequence[Recorded]) -> float:
-    """How long a process that lives may write nothing."""
-    if not recorded:
-        return 0.0
-    age = max(0.0, recorded[-1].monotonic_seconds - recorded[0].monotonic_seconds)
-    return longest_silence_seconds(age) + _SLACK_SECONDS
 
 
 def _state(told: Sequence[_Told], *, finished: bool) -> State:
@@ -394,54 +357,6 @@ def _steps(
     done = newest.line.reached if running or newest.history.ended_by == "finished" else newest.durable
     # The journals of earlier versions do not say that a total is one of epochs.
     return done, total if total is None or (done or 0) <= total else None, epochs
-
-
-# --- between two attempts ---------------------------------------------------------------------------
-
-
-def _started(recorded: Sequence[Recorded]) -> AttemptStarted | None:
-    return next((one.event for one in recorded if isinstance(one.event, AttemptStarted)), None)
-
-
-def _began_wall(recorded: Sequence[Recorded]) -> float:
-    started = _started(recorded)
-    return recorded[0].wall_seconds - (max(0.0, started.lived_seconds) if started else 0.0)
-
-
-def _same_clock(before: Sequence[Recorded], after: Sequence[Recorded]) -> bool:
-    """Whether two attempts had one monotonic clock."""
-    one, other = _started(before), _started(after)
-    return one is not None and other is not None and bool(one.machine) and one.machine == other.machine
-
-
-def _same_process(before: Sequence[Recorded], after: Sequence[Recorded]) -> bool:
-    one, other = _started(before), _started(after)
-    both = one is not None and other is not None and one.birth == other.birth != 0 and one.pid == other.pid
-    return both and _same_clock(before, after)
-
-
-def _gap(before: Sequence[Recorded], after: Sequence[Recorded]) -> float:
-    """Seconds from the last line of one attempt to the claim of the next; below 0 where they overlap."""
-    if _same_clock(before, after):
-        return after[0].monotonic_seconds - before[-1].monotonic_seconds
-    return after[0].wall_seconds - before[-1].wall_seconds
-
-
-def _waited(recorded: Sequence[Recorded], before: Sequence[Recorded]) -> float:
-    """How long nobody worked before this attempt's process began."""
-    if not recorded or not before:
-        return 0.0
-    started = _started(recorded)
-    return max(0.0, _gap(before, recorded) - (max(0.0, started.lived_seconds) if started else 0.0))
-
-
-def _with_own_time(recorded: Sequence[Recorded], before: Sequence[Recorded]) -> Sequence[Recorded]:
-    """Of two attempts in one process, the second does not bill the time of the first once more."""
-    own = _started(recorded)
-    if own is None or not _same_process(before, recorded):
-        return recorded
-    lived = min(max(0.0, own.lived_seconds), max(0.0, _gap(before, recorded)))
-    return [replace(two, event=replace(own, lived_seconds=lived)) if two.event is own else two for two in recorded]
 
 
 def _notice_seen(recorded: Sequence[Recorded], line: Timeline) -> NoticeSeen | None:
