@@ -157,6 +157,30 @@ def test_a_death_while_shortening_loses_nothing_and_counts_nothing_twice(
     assert died >= 3
 
 
+class _GivenUp(Exception):
+    pass
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3])
+def test_a_hurry_gives_it_up_at_any_point_and_nothing_is_lost(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "_SHORTEN_BYTES", 1000)
+    store, clock, left = MemoryStore(), FakeClock(), [calls]
+    journal = Journal(store, PLACE, 0, around(clock))
+    fill(journal, clock, 150)
+
+    def hurry(_bytes: int) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise _GivenUp
+
+    with pytest.raises(_GivenUp):
+        journal.shorten_if_long(hurry)
+    fill(journal, clock, 50, first=150)
+    assert history_of(store, PLACE, now=lambda: 0.0).attempts[0].saves == 200
+    journal.shorten_if_long()
+    assert history_of(store, PLACE, now=lambda: 0.0).attempts[0].saves == 200
+
+
 def test_a_shortened_journal_that_is_cut_is_not_used(tmp_path: Path) -> None:
     store = MemoryStore()
     store.append(PLACE.journal(0), to_line(Finished(7), FakeClock()))

@@ -216,7 +216,7 @@ class Attempt:
         self._unconfirmed.clear()
         self._tidy(effort)
         if self.journal.cheap or effort is not FULL_EFFORT:  # else somebody waits
-            self.journal.shorten_if_long()
+            self.journal.shorten_if_long(effort.pace)
 
     def _forget_sharers(self, record: CommitRecord) -> None:
         """A file of an earlier checkpoint is bad: nothing refers to those that have it any more, nor retires them."""

@@ -7,7 +7,7 @@ from outlast.checkpoint.places import TaskPlace
 from outlast.checkpoint.shorten import thinned_lines, write_short
 from outlast.errors import CheckpointCorrupt, ObjectMissing, StoreUnreachable
 from outlast.events import Event, to_line
-from outlast.ports import Store
+from outlast.ports import Pace, Store, full_speed
 from outlast.settings import EVENTS_FILE, Surroundings
 
 
@@ -26,7 +26,7 @@ _MOST_WAITING = 1000  # lines kept for a storage that does not answer
 _MOST_UNWRITTEN = 40_000  # lines kept until the next event that is written; beyond, logged numbers are thinned
 # A journal is shortened when it has grown by so much; on a bucket also after so many appends, each an object there.
 _SHORTEN_BYTES = 4 << 20
-_SHORTEN_APPENDS = 400
+_SHORTEN_APPENDS = 128
 
 
 class Journal:
@@ -96,11 +96,12 @@ class Journal:
                 self._bytes, self._appends = self._bytes + len(data), self._appends + 1
                 self.written_at = self._around.clock.monotonic_seconds()
 
-    def shorten_if_long(self) -> None:
+    def shorten_if_long(self, pace: Pace = full_speed) -> None:
         """Writes the journal anew without the lines that nobody needs, if it has grown much; takes up to a second.
 
-        For the thread that saves. Others go on appending meanwhile, to the next part. A death on the way leaves the
-        old parts, which count as long as what stands for them is not there whole.
+        For the thread that saves; `pace` is called on the way, and may give it up by raising. Others go on appending
+        meanwhile, to the next part. A death on the way leaves the old parts, which count as long as what stands for
+        them is not there whole.
         """
         appends = 0 if self.cheap else self._appends
         if self._bytes < self._limit_bytes and appends < _SHORTEN_APPENDS:
@@ -108,7 +109,7 @@ class Journal:
         with self._writing:
             self._part, self._bytes, self._appends = self._part + 1, 0, 0
         try:
-            size = write_short(self._store, self._place, self._attempt, self._part)
+            size = write_short(self._store, self._place, self._attempt, self._part, pace=pace)
         except (StoreUnreachable, CheckpointCorrupt, ObjectMissing) as error:
             self._around.console.warning(f"the journal could not be shortened: {error}")
         else:

@@ -30,7 +30,7 @@ from outlast.events import (
     line_of,
     read_lines,
 )
-from outlast.ports import Store
+from outlast.ports import Pace, Store, full_speed
 
 MOST_LOGGED_STEPS = 20_000
 _MOST_FREQUENT = 300
@@ -138,24 +138,29 @@ def thinned_lines(lines: Sequence[bytes], most: int) -> list[bytes]:
 # --- in the store -----------------------------------------------------------------------------------
 
 
-def write_short(store: Store, place: TaskPlace, attempt: int, part: int, needs: Needs | None = None) -> int:
+def write_short(
+    store: Store, place: TaskPlace, attempt: int, part: int, needs: Needs | None = None, *, pace: Pace = full_speed
+) -> int:
     """Writes what stands for all parts of a journal before `part`, then deletes those. Returns its bytes.
 
     A journal that this version cannot read in full is left as it is; 0 then. Raises StoreUnreachable,
     CheckpointCorrupt.
     """
+    pace(0)
     read = Journals(store, place).before(attempt, part)
     if read.problems or read.unknown or not read.recorded:
         return 0
     if needs is None:
         needs = Needs(commits={name.text for name in commit_names(store, place) if name.attempt == attempt})
     lines = b"".join(map(line_of, shortened(read.recorded, needs)))
+    pace(len(lines))
     try:
         store.create(place.short_journal(attempt, part), seal_lines(lines))
     except ObjectExists:
         return 0
     there = journal_parts(store, place).get(attempt, JournalParts())
     for old in there.parts:
+        pace(0)
         if old < part:
             store.delete(place.journal(attempt, old))
     for old in there.shorts:
