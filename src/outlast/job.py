@@ -243,7 +243,10 @@ class Job:
             journal.flush()
 
     def history(self) -> list[tuple[int, dict[str, float]]]:
-        """What was logged in all attempts, as (step, numbers) in order, rewound at each resume."""
+        """What was logged in all attempts, as (step, numbers) in order, rewound at each resume.
+
+        Of an attempt that logged more than 20,000 steps, those are kept that are multiples of 2, of 4, and so on.
+        """
         attempt = self._session.attempt
         attempt.journal.flush()
         return logged_numbers(read_journals(open_store(self._session.options.url), attempt.place))

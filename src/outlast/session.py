@@ -471,12 +471,12 @@ class Session:
 
     def _on_crash(self, error: BaseException) -> None:
         """An exception that a notice brought about, or a person at the keyboard, is no fault of the program's."""
-        if self.finished or os.getpid() != self._owner or isinstance(error, KeyboardInterrupt):
+        if os.getpid() != self._owner or isinstance(error, KeyboardInterrupt):
             return
         completed, said = self.progress.completed, f"{type(error).__name__}: {error}"[:500]
         if self._account is not None:
             self._account.crashed = True
-        if self.board.notice is None:
+        if self.board.notice is None or self.finished:
             self.record(Crashed(completed, said))
         else:
             self.record(Stopped(completed, self._leave_code, said, self._unsaved_steps))

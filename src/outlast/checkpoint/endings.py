@@ -6,6 +6,7 @@ from typing import Literal
 
 from outlast.events import (
     Crashed,
+    Event,
     Failed,
     Finished,
     FirstStepDone,
@@ -38,9 +39,9 @@ class Ending:
 def ending_of(recorded: Sequence[Recorded]) -> Ending:
     """What the journal says of the end. A finished attempt stays one, whatever its code after the loop does."""
     events = [one.event for one in recorded]
-    finished = [event for event in events if isinstance(event, Finished)]
+    finished = [number for number, event in enumerate(events) if isinstance(event, Finished)]
     if finished:
-        return Ending("finished", f"all is done at step {finished[-1].step}", 0)
+        return _after_the_finish(events[finished[-1] :])
     last = next((event for event in reversed(events) if isinstance(event, _ENDS | _AT_WORK)), None)
     match last:
         case Crashed(error=error):
@@ -51,6 +52,17 @@ def ending_of(recorded: Sequence[Recorded]) -> Ending:
             return Ending("failed", error, code)
         case _:  # what it went on after was no end
             return _without_an_end(notice_in(recorded), left=any(isinstance(event, Left) for event in events))
+
+
+def _after_the_finish(events: Sequence[Event]) -> Ending:
+    """The first of the events is the finish; what came then is the code after the loop."""
+    done = f"all is done at step {events[0].step}" if isinstance(events[0], Finished) else ""
+    for event in events:
+        if isinstance(event, Crashed):
+            return Ending("finished", f"{done}; the code after the loop crashed: {event.error}", 1)
+        if isinstance(event, Stopped):
+            return Ending("finished", f"{done}; {event.reason}", event.exit_code)
+    return Ending("finished", done, 0)
 
 
 def _without_an_end(notice: NoticeHeard | None, *, left: bool) -> Ending:
