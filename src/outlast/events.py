@@ -225,7 +225,8 @@ class Crashed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An error of outlast's was raised that leaves with its own exit code, unless the program goes on after all."""
+    """An error was raised that leaves with its own exit code, unless the program goes on after all: one of outlast's,
+    or any after the finish."""
 
     step: int
     exit_code: int

@@ -25,6 +25,7 @@ from outlast.errors import (
 from outlast.events import (
     Crashed,
     Event,
+    Failed,
     Finished,
     NoticeHeard,
     RestoreChecked,
@@ -476,7 +477,9 @@ class Session:
         completed, said = self.progress.completed, f"{type(error).__name__}: {error}"[:500]
         if self._account is not None:
             self._account.crashed = True
-        if self.board.notice is None or self.finished:
+        if self.finished:
+            self.record(Failed(completed, 1, said))
+        elif self.board.notice is None:
             self.record(Crashed(completed, said))
         else:
             self.record(Stopped(completed, self._leave_code, said, self._unsaved_steps))

@@ -95,12 +95,12 @@ def test_each_way_to_end_has_its_name_and_its_reason() -> None:
 
 def test_what_the_code_after_the_loop_did_is_told_and_changes_no_finish() -> None:
     all_lives = Lives()
-    all_lives.next().begin().work(100, 100).finish().tell(Crashed(100, "OSError: no export"), 5)
+    all_lives.next().begin().work(100, 100).finish().tell(Failed(100, 1, "OSError: no export"), 5)
     all_lives.next().begin(step=100).finish().notice(10.0).tell(Stopped(100, 143, "it did not end in the grace"), 8)
     all_lives.next().begin(step=100).finish().tell(Left(100), 3)
     ends = [(one.ended_by, one.exit_code, one.why) for one in all_lives.history().attempts]
     assert ends == [
-        ("finished", 1, "all is done at step 100; the code after the loop crashed: OSError: no export"),
+        ("finished", 1, "all is done at step 100; the code after the loop failed: OSError: no export"),
         ("finished", 143, "all is done at step 100; it did not end in the grace"),
         ("finished", 0, "all is done at step 100"),
     ]

@@ -58,8 +58,8 @@ def _after_the_finish(events: Sequence[Event]) -> Ending:
     """The first of the events is the finish; what came then is the code after the loop."""
     done = f"all is done at step {events[0].step}" if isinstance(events[0], Finished) else ""
     for event in events:
-        if isinstance(event, Crashed):
-            return Ending("finished", f"{done}; the code after the loop crashed: {event.error}", 1)
+        if isinstance(event, Failed):
+            return Ending("finished", f"{done}; the code after the loop failed: {event.error}", event.exit_code)
         if isinstance(event, Stopped):
             return Ending("finished", f"{done}; {event.reason}", event.exit_code)
     return Ending("finished", done, 0)
