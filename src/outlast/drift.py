@@ -42,7 +42,12 @@ _OWN = frozenset(
 )
 # Modules of these names have no __version__ in some of their versions.
 _ASK_METADATA = ("jaxlib", "optax", "orbax", "deepspeed", "flash_attn", "triton", "torchdata", "lightning")
-_SECRET_NAME = re.compile(r"token|secret|passw|pwd|api[-_]?key|access[-_]?key|private|credential|auth|signature", re.I)
+# "token" and the like as words of their own: a tokenizer, or how many tokens, is no secret.
+_SECRET_NAME = re.compile(
+    r"secret|passw|passphrase|credential|authorization|(?:api|access|private|account|signing|encryption)[-_]?key"
+    r"|(?:^|[-_.])(?:token|auth|pwd|pass|key|sas|sig|signature|bearer)(?:$|[-_.])|[a-z]Token$",
+    re.I,
+)
 _SECRET_VALUE = re.compile(
     r"://[^/\s]*@"  # a password in a URL
     r"|[?&](?:sig|signature|token|key|x-amz-[a-z]+)="  # a signed URL

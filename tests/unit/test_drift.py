@@ -84,6 +84,8 @@ def seen(monkeypatch: pytest.MonkeyPatch, *arguments: str, salt: str = "s") -> l
         ["postgresql://user:hunter2@db/x"],
         ["--data", "https://b.example/x?sig=hunter2"],
         ["--auth", "hunter2"],
+        ["--wandb.key=hunter2"],
+        ["--hubToken", "hunter2"],
         ["MY_SECRET=hunter2"],
         ["--header=Authorization: Bearer hunter2"],
     ],
@@ -135,6 +137,11 @@ def test_any_arguments_are_kept_short_and_as_json(arguments: list[str]) -> None:
         assert all(len(argument) <= 420 for argument in kept)
         assert seen(patch, *arguments) == kept
     json.dumps(kept).encode()
+
+
+def test_a_tokenizer_is_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ["--tokenizer", "gpt2", "--max-tokens=4096", "--num_tokens", "7", "--author", "me", "--keys", "a,b"]
+    assert seen(monkeypatch, *arguments) == arguments
 
 
 def test_only_what_the_program_has_imported_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

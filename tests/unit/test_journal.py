@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from outlast.checkpoint.journal import Journal
 from outlast.checkpoint.journals import Journals, logged_numbers, read_journals
 from outlast.checkpoint.places import TaskPlace
 from outlast.checkpoint.shorten import MOST_LOGGED_STEPS, Needs, shorten_ended, shortened, thinned_lines, write_short
-from outlast.errors import ObjectMissing
+from outlast.errors import ObjectMissing, StoreUnreachable
 from outlast.events import (
     AttemptStarted,
     Event,
@@ -33,7 +34,7 @@ from outlast.events import (
     SaveVerified,
     to_line,
 )
-from outlast.ports import Store
+from outlast.ports import OpenObject, Store
 from outlast.settings import Surroundings, look_around
 from outlast.stores.objects import BucketStore
 from outlast.testing import FakeClock, MemoryStore
@@ -214,23 +215,48 @@ def test_others_go_on_recording_while_it_is_shortened(monkeypatch: pytest.Monkey
     assert sorted(seen) == [1000 * who + n for who in range(3) for n in range(200)]
 
 
-def test_who_reads_while_it_is_shortened_looks_again() -> None:
-    class Shortening(MemoryStore):
-        """Shortens between the reader's listing and its reading."""
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_who_reads_while_it_is_shortened_looks_again(store: Store, when: str) -> None:
+    class Shortening:
+        """Shortens the journal when a reader that has listed its parts opens the first one, or has just opened it."""
 
         done = False
 
-        def open(self, name: str) -> Any:
-            if not self.done and PLACE.journal_of(name) is not None:
-                self.done = True
-                write_short(self, PLACE, 0, 1)
-            return super().open(name)
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
 
-    store = Shortening()
-    store.append(PLACE.journal(0), to_line(Finished(7), FakeClock()))
-    assert events(store) == [Finished(7)]
+        @contextmanager
+        def open(self, name: str) -> Iterator[OpenObject]:
+            if when == "before":
+                self._shorten()
+            with store.open(name) as opened:
+                if when == "after":
+                    self._shorten()
+                yield opened
+
+        def _shorten(self) -> None:
+            if not self.done:
+                self.done = True
+                write_short(store, PLACE, 0, 1)
+
+    for step in range(3):
+        store.append(PLACE.journal(0), to_line(Finished(step), FakeClock()))
+    journals = Journals(Shortening(), PLACE)
+    assert [one.event for one in journals[0]] == [Finished(step) for step in range(3)]
+    assert journals.journal(0).problems == ()
     with pytest.raises(ObjectMissing):
         store.read(PLACE.journal(0))
+
+
+def test_a_storage_that_goes_away_between_the_listing_and_the_reading_stops_nobody() -> None:
+    class Gone(MemoryStore):
+        def open(self, name: str) -> Any:
+            raise StoreUnreachable("gone")
+
+    store = Gone()
+    store.append(PLACE.journal(0), to_line(Finished(1), FakeClock()))
+    journals = Journals(store, PLACE)
+    assert (journals[0], journals.journal(0).problems) == ((), ("gone",))
 
 
 # --- logged numbers ---------------------------------------------------------------------------------

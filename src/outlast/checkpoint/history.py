@@ -166,6 +166,7 @@ WallClock = Callable[[], float]
 def history_of(store: Store, place: TaskPlace, *, now: WallClock = time.time) -> TaskHistory:
     """What happened to a task so far. Raises StoreUnreachable where the storage does not answer."""
     journals = Journals(store, place, without=("Logged",))
+    journals.read_all()
     lineage = read_lineage(store, place)
     numbers = sorted({*journals, *claimed_attempts(store, place)})
     read = {number: journals.journal(number) if number in journals else ReadJournal() for number in numbers}

@@ -3,15 +3,18 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from outlast.checkpoint.places import TaskPlace
 from outlast.checkpoint.sealed import digest
 from outlast.errors import CheckpointCorrupt, ObjectMissing, StoreUnreachable
 from outlast.events import Logged, LoopStarted, Recorded, Restored, read_lines
 from outlast.ports import Store, read_whole
+from outlast.threads import in_parallel
 
 _LOOKS = 3  # a journal that is being shortened changes its parts between the listing and the reading
 _LARGEST_BYTES = 1 << 30
+_READERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +77,16 @@ class Journals(Mapping[int, tuple[Recorded, ...]]):
     def journal(self, attempt: int) -> ReadJournal:
         """One journal with what is wrong with it; raises KeyError for an attempt that has none."""
         if attempt not in self._read:
-            self._read[attempt] = self._look(attempt)
+            self._keep(attempt)
         return self._read[attempt]
+
+    def read_all(self) -> None:
+        """Reads all of them, on a bucket several at a time."""
+        threads = 1 if self._store.traits.local else _READERS
+        in_parallel((partial(self._keep, attempt) for attempt in self), threads=threads)
+
+    def _keep(self, attempt: int) -> None:
+        self._read[attempt] = self._look(attempt)
 
     def before(self, attempt: int, part: int) -> ReadJournal:
         """The journal without its parts from `part` on; empty where there is none."""
@@ -83,12 +94,22 @@ class Journals(Mapping[int, tuple[Recorded, ...]]):
         return self._read_parts(attempt, replace(there, parts=tuple(one for one in there.parts if one < part)))
 
     def _look(self, attempt: int) -> ReadJournal:
+        read = ReadJournal(problems=(f"{self._place.journal(attempt)} is gone",))
         for _ in range(_LOOKS):
+            there = self._parts[attempt]
             try:
-                return self._read_parts(attempt, self._parts[attempt])
+                read = self._read_parts(attempt, there)
+                if not read.problems:
+                    break
+                self._parts = {**self._parts, **journal_parts(self._store, self._place)}
             except ObjectMissing:
                 self._parts = {**self._parts, **journal_parts(self._store, self._place)}
-        return ReadJournal(problems=(f"{self._place.journal(attempt)} is gone",))
+                continue
+            except StoreUnreachable:
+                break
+            if self._parts[attempt] == there:  # so that is how it is
+                break
+        return read
 
     def _read_parts(self, attempt: int, there: JournalParts) -> ReadJournal:
         problems: list[str] = []
