@@ -86,7 +86,7 @@ class Account:
         due_in = self._journal.written_at + pause - now
         if due_in > 0:
             return max(0.2, due_in)
-        if not self._told.ending:
+        if not self._told.ending and not self._journal.failing:
             self._journal.record(Progressed(self._told.completed_steps))
         return pause
 

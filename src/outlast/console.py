@@ -7,7 +7,7 @@ from typing import Literal
 
 from outlast.errors import ExitingError
 
-_LONGEST = 4000
+_LONGEST = 20_000
 
 Severity = Literal["INFO", "NOTICE", "WARNING", "ERROR"]
 

@@ -82,7 +82,7 @@ def seen(monkeypatch: pytest.MonkeyPatch, *arguments: str, salt: str = "s") -> l
         ["--api_key=hunter2"],
         ["--wandb-api-key", "hunter2"],
         ["postgresql://user:hunter2@db/x"],
-        ["--data", "https://b.example/x?sig=hunter2"],
+        ["--data", "https://storage.googleapis.com/b/x?sig=hunter2"],
         ["--auth", "hunter2"],
         ["--wandb.key=hunter2"],
         ["--hubToken", "hunter2"],
