@@ -7,7 +7,21 @@ from typing import Literal
 
 from outlast.errors import ExitingError
 
+_LONGEST = 20_000
+
 Severity = Literal["INFO", "NOTICE", "WARNING", "ERROR"]
+
+
+def printable(text: str, *, longest: int = _LONGEST) -> str:
+    """The text without what would steer a terminal, such as escape sequences or a reversed direction of writing.
+
+    Names in a store and the words of exceptions may come from anybody. Such a character is shown as Python writes it;
+    lines and tabs stay; what is longer than `longest` is cut.
+    """
+    shown = "".join(
+        letter if letter.isprintable() or letter in "\n\t" else ascii(letter)[1:-1] for letter in text[:longest]
+    )
+    return shown if len(text) <= longest else f"{shown}…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +53,7 @@ class Console:
             line = json.dumps({"severity": severity, "message": f"outlast: {message}"})
         else:
             mark = {"WARNING": "warning: ", "ERROR": "error: "}.get(severity, "")
-            line = f"outlast: {mark}{message}"
+            line = printable(f"outlast: {mark}{message}")
         try:
             sys.stderr.write(line + "\n")
             sys.stderr.flush()

@@ -1,16 +1,23 @@
-"""What happened to a job, as typed records; one JSON line each in an attempt's journal."""
+"""What happened to a job, as typed records; one JSON line each in an attempt's journal.
+
+Fields are only ever added, with a default: old journals stay readable, and of a line from a later version the fields
+that are known here are read.
+"""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from types import UnionType
+from typing import Any, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 from outlast.clock import Clock, iso_utc
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptStarted:
-    """An attempt claimed the run."""
+    """An attempt claimed the run, `lived_seconds` after its process began. `machine` and `birth`: see machine.py."""
 
     attempt: int
     platform: str
@@ -18,6 +25,31 @@ class AttemptStarted:
     host: str
     execution: str | None = None
     platform_attempt: int | None = None
+    machine: str = ""
+    birth: int = 0
+    lived_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSeen:
+    """What the attempt runs, and on what; see drift.py. Empty text: unknown."""
+
+    script: str
+    script_digest: str
+    arguments: list[str]
+    python: str
+    system: str
+    accelerator: str
+    tasks: int
+    packages: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """What changed since `attempt` made the checkpoint that this one goes on from, in words."""
+
+    attempt: int
+    changes: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +62,12 @@ class CheckpointRefused:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The state of a checkpoint is back in the program."""
+    """The state of a checkpoint is back in the program; `bytes` of it were read."""
 
     step: int
     commit: str
     seconds: float
+    bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +81,25 @@ class RestoreChecked:
 
 @dataclass(frozen=True, slots=True)
 class LoopStarted:
-    """The first step is about to be yielded."""
+    """The first step is about to be yielded. `unit` says of what `total` is the number: "steps" or "epochs"."""
 
     step: int
     total: int | None = None
+    unit: str = "steps"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStepDone:
+    """The first step that this attempt did is complete: warm-up and compiling are over."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progressed:
+    """A sign of life, written now and then where nothing else is: so many steps are complete."""
+
+    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +107,14 @@ class SaveStarted:
     """A save began."""
 
     step: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaveStalled:
+    """The training waited so long at `step` for a save: for the copy, and all of it where it is written at once."""
+
+    step: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +163,16 @@ class SaveFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class SavesSummed:
+    """In a shortened journal: the saves whose own lines are left out. Seconds in all."""
+
+    saves: int
+    failed: int
+    stall_seconds: float
+    persist_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class NoticeHeard:
     """A warning of the end arrived. `by` is "job" or "supervisor"."""
 
@@ -114,6 +180,15 @@ class NoticeHeard:
     reason: str
     grace_seconds: float
     by: str = "job"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMade:
+    """What the last seconds are for: the choice, why, and how many seconds it was given."""
+
+    choice: str
+    why: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +201,18 @@ class Logged:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The attempt ends with work left."""
+    """The attempt ends with work left.
+
+    `final_save_seconds` is from the notice until the state of `step` was durable; None where it is not, or was before.
+    `fitted` is whether it is durable; None where no notice asked for it.
+    """
 
     step: int
     exit_code: int
     reason: str
     lost_steps: int = 0
+    final_save_seconds: float | None = None
+    fitted: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +224,23 @@ class Crashed:
 
 
 @dataclass(frozen=True, slots=True)
+class Failed:
+    """An error was raised that leaves with its own exit code, unless the program goes on after all: one of outlast's,
+    or any after the finish."""
+
+    step: int
+    exit_code: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The process ends by itself, without a notice: its code after the loop is over, or the run is left unfinished."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The run is finished for this task."""
 
@@ -151,23 +249,36 @@ class Finished:
 
 Event = (
     AttemptStarted
+    | EnvironmentSeen
+    | Drifted
     | CheckpointRefused
     | Restored
     | RestoreChecked
     | LoopStarted
+    | FirstStepDone
+    | Progressed
     | SaveStarted
+    | SaveStalled
     | SaveCommitted
     | SaveVerified
     | SaveTakenBack
     | SavePostponed
     | SaveFailed
+    | SavesSummed
     | NoticeHeard
+    | PlanMade
     | Logged
     | Stopped
     | Crashed
+    | Failed
+    | Left
     | Finished
 )
 _TYPES: dict[str, type[Event]] = {kind.__name__: kind for kind in Event.__args__}
+# A journal comes from a store, and anybody may have written there: numbers that no clock and no job has are refused.
+_LATEST_WALL_SECONDS = 253402300799.0  # the end of the year 9999
+_MOST_SECONDS = 1e10
+_LARGEST_WHOLE = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,35 +290,118 @@ class Recorded:
     monotonic_seconds: float = field(default=0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class ReadLines:
+    """What lines of a journal say. `damaged`: lines that are none, but for a torn last one. `unknown`: of a later
+    version, perhaps."""
+
+    recorded: list[Recorded]
+    damaged: int
+    unknown: int
+
+
 def to_line(event: Event, clock: Clock) -> bytes:
     """The event as one JSON line, stamped with the moment now."""
-    wall = clock.wall_seconds()
+    return line_of(Recorded(event, clock.wall_seconds(), clock.monotonic_seconds()))
+
+
+def line_of(recorded: Recorded) -> bytes:
+    """A recorded event as one JSON line."""
     stamped = {
-        "event": type(event).__name__,
-        "at": iso_utc(wall),
-        "wall": round(wall, 6),
-        "monotonic": round(clock.monotonic_seconds(), 6),
-        **asdict(event),
+        "event": type(recorded.event).__name__,
+        "at": iso_utc(recorded.wall_seconds),
+        "wall": round(recorded.wall_seconds, 6),
+        "monotonic": round(recorded.monotonic_seconds, 6),
+        **asdict(recorded.event),
     }
     return json.dumps(stamped, separators=(",", ":")).encode() + b"\n"
 
 
 def from_lines(data: bytes) -> list[Recorded]:
     """The events in a journal; a torn or foreign line is passed over, since a kill may cut the last one."""
-    recorded = []
-    for line in data.splitlines():
-        one = _from_line(line)
+    return read_lines(data).recorded
+
+
+def read_lines(data: bytes, *, without: tuple[str, ...] = ()) -> ReadLines:
+    """The events in a journal, and how many lines are none. `without`: names of events to pass over, unread."""
+    passed_over = tuple(f'{{"event":"{name}",'.encode() for name in without)
+    recorded, damaged, unknown = [], 0, 0
+    lines = data.split(b"\n")
+    for number, line in enumerate(lines):
+        if not line.strip() or (passed_over and line.startswith(passed_over)):
+            continue
+        stamped = _object_in(line)
+        one = _from_fields(stamped) if stamped is not None else None
         if one is not None:
             recorded.append(one)
-    return recorded
+        elif stamped is not None and _kind_of(stamped) is None and isinstance(stamped.get("event"), str):
+            unknown += 1
+        elif number + 1 < len(lines):
+            damaged += 1
+    return ReadLines(recorded, damaged, unknown)
 
 
-def _from_line(line: bytes) -> Recorded | None:
+def _object_in(line: bytes) -> dict[str, Any] | None:
     try:
-        fields: dict[str, Any] = json.loads(line)
-        kind = _TYPES[fields.pop("event")]
-        fields.pop("at")
-        wall, monotonic = float(fields.pop("wall")), float(fields.pop("monotonic"))
-        return Recorded(kind(**fields), wall, monotonic)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        stamped = json.loads(line)
+    except (ValueError, RecursionError):
         return None
+    return stamped if isinstance(stamped, dict) else None
+
+
+def _kind_of(stamped: Mapping[str, Any]) -> type[Event] | None:
+    name = stamped.get("event")
+    return _TYPES.get(name) if isinstance(name, str) else None
+
+
+def _from_fields(stamped: Mapping[str, Any]) -> Recorded | None:
+    """None for what is no event, or whose fields are not what they should be."""
+    kind, wall, monotonic = _kind_of(stamped), stamped.get("wall"), stamped.get("monotonic")
+    if kind is None or "at" not in stamped or not _is_float(wall) or not _is_float(monotonic):
+        return None
+    if not 0 <= wall <= _LATEST_WALL_SECONDS or not 0 <= monotonic <= _MOST_SECONDS:
+        return None
+    known = {}
+    for field_name, fits in _fields(kind.__name__):
+        if field_name in stamped:
+            known[field_name] = stamped[field_name]
+            if not fits(known[field_name]):
+                return None
+    try:
+        return Recorded(kind(**known), float(wall), float(monotonic))
+    except TypeError:  # a field is missing
+        return None
+
+
+Fits = Callable[[object], bool]
+
+
+@cache
+def _fields(name: str) -> list[tuple[str, Fits]]:
+    """The fields of a kind of event, each with what tells whether a JSON value can be that field."""
+    kind = _TYPES[name]
+    hints = get_type_hints(kind)
+    return [(one.name, _fitting(hints[one.name])) for one in fields(kind)]
+
+
+def _fitting(hint: Any) -> Fits:
+    origin, inner = get_origin(hint), [_fitting(one) for one in get_args(hint)]
+    if origin in (Union, UnionType):
+        return lambda value: any(fits(value) for fits in inner)
+    if origin is list:
+        return lambda value: isinstance(value, list) and all(map(inner[0], value))
+    if origin is not None:
+        return lambda value: isinstance(value, dict) and all(map(inner[1], value.values()))
+    if hint is float:
+        return _is_float
+    if hint is int:
+        return _is_int
+    return lambda value: type(value) is hint
+
+
+def _is_int(value: object) -> TypeGuard[int]:
+    return type(value) is int and abs(value) < _LARGEST_WHOLE
+
+
+def _is_float(value: object) -> TypeGuard[float]:
+    return (type(value) is float and math.isfinite(value)) or _is_int(value)

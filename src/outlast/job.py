@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from outlast.checkpoint.crashes import AfterCrashes, CrashPolicy
-from outlast.checkpoint.journal import logged_numbers, read_journals
+from outlast.checkpoint.journals import logged_numbers, read_journals
 from outlast.checkpoint.places import checked_name
 from outlast.checkpoint.retain import Keep, keep_policy
 from outlast.checkpoint.sealed import digest
@@ -20,7 +20,7 @@ from outlast.events import Logged
 from outlast.garbage import collector_at_rest
 from outlast.loops import BatchLoop, EpochLoop, StepLoop, check_total
 from outlast.notices import Notice
-from outlast.options import Options, checked_saving, default_job_name
+from outlast.options import Options, checked_on_drift, checked_saving, default_job_name
 from outlast.registry import open_store
 from outlast.schedule import Epochs, Every
 from outlast.session import Session
@@ -61,6 +61,8 @@ class Job:
     - `allow_missing`, `allow_extra`: names of parts that the checkpoint, or the program, may lack.
     - `classes`: dataclasses, enums and named tuples that the state may come to hold beside those in it now.
     - `crash_limit`, `after_crashes`: see CrashPolicy.
+    - `on_drift`: what to do at a resume when the script, its arguments, package versions, Python, the hardware or the
+      number of tasks changed since the checkpoint: "tell" says so in one line, "refuse" also leaves with 78.
 
     Raises SettingsError, StateUnsupported, StateMismatch, NoGoodCheckpoint (all exit code 78), StoreUnreachable
     (75), Interrupted when a notice came meanwhile.
@@ -85,6 +87,7 @@ class Job:
         classes: Sequence[type] = (),
         crash_limit: int = 3,
         after_crashes: AfterCrashes | None = None,
+        on_drift: str = "tell",
     ) -> None:
         with _telling(console_for(os.environ)):
             around = look_around(os.environ)
@@ -102,6 +105,7 @@ class Job:
                 every=every,
                 keep=keep_policy(keep),
                 crashes=CrashPolicy(crash_limit, after_crashes),
+                on_drift=checked_on_drift(on_drift),
                 saving=checked_saving(saving),
                 risk_limit_seconds=None if risk_limit is None else parse_duration(risk_limit, setting="risk_limit"),
                 allow_missing=_names(allow_missing, "allow_missing"),
@@ -241,7 +245,10 @@ class Job:
             journal.flush()
 
     def history(self) -> list[tuple[int, dict[str, float]]]:
-        """What was logged in all attempts, as (step, numbers) in order, rewound at each resume."""
+        """What was logged in all attempts, as (step, numbers) in order, rewound at each resume.
+
+        Of an attempt that logged more than 20,000 steps, those are kept that are multiples of 2, of 4, and so on.
+        """
         attempt = self._session.attempt
         attempt.journal.flush()
         return logged_numbers(read_journals(open_store(self._session.options.url), attempt.place))

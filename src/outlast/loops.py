@@ -90,7 +90,7 @@ class EpochLoop(Loop[int]):
 
     def _start(self) -> None:
         session, progress = self._session, self._session.progress
-        session.begin(self._total)
+        session.begin(self._total, unit="epochs")
         self._started = True
         if session.already_finished(self._total) or progress.at_epoch is None:
             session.resume_random()

@@ -9,6 +9,7 @@ from typing import Literal, cast, get_args
 from outlast.checkpoint.crashes import CrashPolicy
 from outlast.checkpoint.places import checked_name
 from outlast.checkpoint.retain import Keep
+from outlast.drift import OnDrift
 from outlast.errors import SettingsError
 from outlast.schedule import Every
 from outlast.settings import Surroundings
@@ -28,6 +29,7 @@ class Options:
     every: Every
     keep: Keep
     crashes: CrashPolicy
+    on_drift: OnDrift
     saving: Saving
     risk_limit_seconds: float | None
     allow_missing: Collection[str]
@@ -49,6 +51,13 @@ def default_job_name(around: Surroundings) -> str:
         return checked_name(plain, setting="name")
     except SettingsError:  # a file named task-1.py, say
         return f"job-{plain}"
+
+
+def checked_on_drift(on_drift: str) -> OnDrift:
+    """The value, if it is one of what can be done at a drift."""
+    if on_drift not in get_args(OnDrift):
+        raise SettingsError(f"on_drift={on_drift!r} is none of {', '.join(map(repr, get_args(OnDrift)))}")
+    return cast(OnDrift, on_drift)
 
 
 def checked_saving(saving: str) -> Saving:

@@ -16,7 +16,7 @@ from outlast.checkpoint.write import FULL_EFFORT, Effort
 from outlast.clock import format_duration
 from outlast.copies import Copies, StateCopy
 from outlast.errors import CheckpointCorrupt, SaveFailed, StateUnsupported, StoreUnreachable
-from outlast.events import Event, SavePostponed, SaveStarted
+from outlast.events import Event, SavePostponed, SaveStalled, SaveStarted
 from outlast.events import SaveFailed as SaveFailedEvent
 from outlast.garbage import collector_at_rest
 from outlast.notices import NoticeBoard
@@ -109,13 +109,13 @@ class Saves:
         """The progress that it holds."""
         return self._safe.mark
 
-    def begin(self, progress: Progress, *, local: bool) -> None:
-        """The loop starts; `local` is what the store says of itself."""
+    def begin(self, progress: Progress, *, local: bool, when_idle: WeakMethod[Callable[[], float]]) -> None:
+        """The loop starts; `local` is what the store says of itself. `when_idle`: see Worker.start."""
         saving = self._options.saving
         self._large = not local or self._state.bytes >= _LEAST_BACKGROUND_BYTES
         beside = saving in ("background", "lazy") or (saving == "auto" and self._large)
         try:
-            self._saver.start()
+            self._saver.start(when_idle)
         except RuntimeError as error:
             self._console.warning(f"no thread can be started ({error}): saves are written at once")
             self._large = beside = False
@@ -167,7 +167,9 @@ class Saves:
             if self._requested is None and not self._schedule.exact:
                 self._postpone(progress, self._flight)
                 return
+            began = self._clock.monotonic_seconds()
             self.wait(until_notice=True)
+            self.note_stall(progress.completed, began)
             if self._board.notice is not None:
                 return
         if not self._copies.possible or not self._save_beside(progress, held):
@@ -205,6 +207,7 @@ class Saves:
         copy = self._copies.take(self._snapshot(progress, held))
         if copy is None:
             return False
+        self.note_stall(progress.completed, began)
         self._record(SaveStarted(progress.completed))
         flight = self._take_off(progress, copy.layout.tree_at, began, written_beside=True)
         self._saver.begin(lambda: self._write(flight, copy))
@@ -347,6 +350,7 @@ class Saves:
             return str(error)
         finally:
             self.running = False
+            self.note_stall(step, began)
         self._taken_mark = progress.mark
         self._schedule.saved(**self._moment(progress))
         self._schedule.measured(self._clock.monotonic_seconds() - began)
@@ -377,6 +381,10 @@ class Saves:
         flight.ended_at = self._clock.monotonic_seconds()
 
     # --- both ---------------------------------------------------------------------------------------
+
+    def note_stall(self, step: int, began: float) -> None:
+        """The training has waited for a save since `began`; told with the next event, so that it costs nothing."""
+        self.attempt.journal.record_later(SaveStalled(step, round(self._clock.monotonic_seconds() - began, 6)))
 
     @property
     def attempt(self) -> Attempt:

@@ -5,6 +5,7 @@ import time
 from contextlib import ExitStack
 from typing import Any, NoReturn
 
+from outlast.account import Account
 from outlast.checkpoint.attempt import Attempt, StartRequest, Superseded
 from outlast.checkpoint.journal import append_event
 from outlast.checkpoint.read import OpenCheckpoint
@@ -24,8 +25,8 @@ from outlast.errors import (
 from outlast.events import (
     Crashed,
     Event,
+    Failed,
     Finished,
-    LoopStarted,
     NoticeHeard,
     RestoreChecked,
     Restored,
@@ -69,6 +70,8 @@ class Session:
         self._restored: OpenCheckpoint | None = None
         self.board, self._listener = listen(around)
         self._attempt: Attempt | None = None
+        self._account: Account | None = None
+        self._first_step: int | None = None  # until the first step that this attempt does is complete
         self._local = True
         self.saves = Saves(state, options, around, board=self.board, record=self.record_soon)
 
@@ -98,6 +101,7 @@ class Session:
         )
         prior_finish = finish_of(store, place)
         self._attempt = Attempt.claim(store, request, self.around)
+        self._account = Account(self._attempt, self, self.around, self.options.on_drift)
         self._restore(prior_finish)
 
     def _run_request(self) -> RunRequest:
@@ -117,6 +121,21 @@ class Session:
         return self.around.identity.execution or self.around.env.get(SUPERVISED_EXECUTION) or None
 
     @property
+    def account(self) -> Account:
+        """What the attempt tells its journal."""
+        assert self._account is not None
+        return self._account
+
+    @property
+    def completed_steps(self) -> int:
+        return self.progress.completed
+
+    @property
+    def ending(self) -> bool:
+        """Whether a notice has come, or the stop has been raised."""
+        return self.board.notice is not None or self._stopped is not None
+
+    @property
     def attempt(self) -> Attempt:
         """The attempt that this process claimed."""
         if self._attempt is None:
@@ -128,6 +147,7 @@ class Session:
         restores = []
 
         def accept(checkpoint: OpenCheckpoint) -> None:
+            self.account.refuse_drift(checkpoint.record.attempt)
             accepted = self.state.accept(checkpoint)
             if self.options.allow_missing:
                 # An older one may lack a part that this one, should it be bad, has half overwritten by then.
@@ -152,11 +172,12 @@ class Session:
         if prior_finish is not None and prior_finish.commit == record.name:
             self.prior_finish = prior_finish
         seconds = self.around.clock.monotonic_seconds() - began
-        self.record(Restored(record.step, record.name.text, round(seconds, 6)))
+        self.record(Restored(record.step, record.name.text, round(seconds, 6), record.total_bytes))
         self.console.info(
             f"resuming from step {record.step} (attempt {self.attempt.number}, saved {record.saved_at}, "
             f"read in {format_duration(seconds)}, {where})"
         )
+        self.account.tell_drift(record.attempt)
         self._restored = opened
         self.raise_if_noticed()
 
@@ -183,8 +204,8 @@ class Session:
             self._checkpoint_parts.add(name)
         return value
 
-    def begin(self, total: int | None) -> None:
-        """Just before the first step: parts are judged; from here on saves may be due."""
+    def begin(self, total: int | None, *, unit: str = "steps") -> None:
+        """Just before the first step: parts are judged; from here on saves may be due. `unit`: what `total` counts."""
         self.check_process()
         self.raise_if_noticed()
         if self._begun:
@@ -196,8 +217,8 @@ class Session:
         self._restored = None
         self.state.forget_checkpoint()
         self._open_checkpoint.close()
-        self.saves.begin(self.progress, local=self._local)
-        self.record(LoopStarted(self.progress.completed, total))
+        self._first_step = self.progress.completed
+        self.saves.begin(self.progress, local=self._local, when_idle=self.account.begin(total, unit))
 
     def _judge(self) -> None:
         """Raises StateMismatch or StateUnsupported unless the parts are those of the checkpoint and of the start."""
@@ -243,6 +264,9 @@ class Session:
         self.check_process()
         if self.board.notice is not None or self._stopped is not None:
             self.stop(at_border=True)
+        if self._first_step is not None and self.progress.completed > self._first_step:
+            self._first_step = None
+            self.account.first_step_done()
         try:
             self.saves.at_border(self.progress, self.held_random)
         except Superseded as error:
@@ -305,7 +329,9 @@ class Session:
             failed = self._last_save(at_border=at_border)
             self._leave_code = EXIT_RETRY if failed else self.around.interrupted_exit_code
             self._stopped = reason
-            self.record(Stopped(self.progress.completed, self._leave_code, reason, self._unsaved_steps))
+            if self._account is not None:
+                lost, saved = self._unsaved_steps, self._begun and self.saves.last is not None
+                self._account.stopped(self._leave_code, reason, lost=lost, notice=notice, saved=saved)
             left = f", {format_duration(notice.remaining_seconds)} before the deadline" if notice else ""
             self.console.notice(
                 f"stopped after step {self.progress.completed} ({reason}); "
@@ -315,8 +341,11 @@ class Session:
 
     def _last_save(self, *, at_border: bool) -> str | None:
         """What is under way is waited for; at a border a state that is not durable yet is saved."""
+        began = self.around.clock.monotonic_seconds()
         try:
             self.saves.wait()
+            if self._account is not None:
+                self.saves.note_stall(self.progress.completed, began)
             if at_border and self.saves.wanted(self.progress):
                 return self.saves.save(self.progress, self.held_random, confirmed=True)
         except Superseded as error:
@@ -364,6 +393,7 @@ class Session:
         if prior is None or (prior.total is not None and (total is None or total > prior.total)):
             return False
         self.finished = True
+        self.record_soon(Finished(prior.step))
         self.console.info(
             f"the run is already finished (at step {prior.step}); no step is left to do. "
             'More steps: raise the total. All anew: resume="none"'
@@ -395,8 +425,9 @@ class Session:
 
     def _at_deadline(self, notice: Notice) -> None:
         said, lost = self._what_did_not_end(notice), self._unsaved_steps
+        fitted = None if self.finished or not self._begun else not lost
         # The journal first: nobody may be reading standard error any more, and then the line never returns.
-        self.record(Stopped(self.progress.completed, self._leave_code, said, lost))
+        self.record(Stopped(self.progress.completed, self._leave_code, said, lost, fitted=fitted))
         self.console.error(f"{said}; leaving with exit code {self._leave_code}")
 
     def _code_at_deadline(self) -> int:
@@ -430,6 +461,8 @@ class Session:
 
     def leave_with(self, error: ExitingError) -> None:
         """Says an error that leaves with its own code, since a SystemExit shows no text; a notice changes no code."""
+        if self._account is not None and not error.told:
+            self._account.failed(error)
         self.console.tell(error)
         self._leave_code = error.exit_code
 
@@ -439,10 +472,14 @@ class Session:
 
     def _on_crash(self, error: BaseException) -> None:
         """An exception that a notice brought about, or a person at the keyboard, is no fault of the program's."""
-        if self.finished or os.getpid() != self._owner or isinstance(error, KeyboardInterrupt):
+        if os.getpid() != self._owner or isinstance(error, KeyboardInterrupt):
             return
         completed, said = self.progress.completed, f"{type(error).__name__}: {error}"[:500]
-        if self.board.notice is None:
+        if self._account is not None:
+            self._account.crashed = True
+        if self.finished:
+            self.record(Failed(completed, 1, said))
+        elif self.board.notice is None:
             self.record(Crashed(completed, said))
         else:
             self.record(Stopped(completed, self._leave_code, said, self._unsaved_steps))

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from weakref import WeakMethod
 
 
 def nothing() -> None:
@@ -62,15 +63,21 @@ class Worker:
         self._todo, self._idle = threading.Event(), threading.Event()
         self._idle.set()
         self._thread: threading.Thread | None = None
+        self._when_idle: WeakMethod[Callable[[], float]] | None = None
 
     @property
     def busy(self) -> bool:
         """Whether work is under way."""
         return not self._idle.is_set()
 
-    def start(self) -> None:
-        """Starts the thread; raises RuntimeError where there can be no more threads."""
+    def start(self, when_idle: WeakMethod[Callable[[], float]] | None = None) -> None:
+        """Starts the thread; raises RuntimeError where there can be no more threads.
+
+        `when_idle` is called between pieces of work, at the start and then each time that as many seconds have passed
+        as it returned. One that raises is not called again.
+        """
         if self._thread is None:
+            self._when_idle = when_idle
             thread = threading.Thread(target=self._serve, name=self._name, daemon=True)
             thread.start()
             self._thread = thread
@@ -90,7 +97,8 @@ class Worker:
     def _serve(self) -> None:
         """The thread. Between two pieces of work it leads to nothing of the program's."""
         while True:
-            self._todo.wait()
+            while not self._todo.wait(self._tick()):
+                pass
             self._todo.clear()
             work, self._work = self._work, None
             try:
@@ -99,3 +107,14 @@ class Worker:
             finally:
                 del work
                 self._idle.set()
+
+    def _tick(self) -> float | None:
+        """Calls what is to be called now and then; how long to wait until the next time, None for ever."""
+        when_idle = self._when_idle() if self._when_idle is not None else None
+        if when_idle is None:
+            return None
+        try:
+            return when_idle()
+        except BaseException:  # noqa: BLE001 - whatever it is, the thread must be there for the next piece of work
+            self._when_idle = None
+            return None

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from outlast.console import Console
+from outlast.console import Console, printable
 
 
 def test_lines_are_plain_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,3 +49,16 @@ def test_a_closed_standard_error_does_not_end_the_job(monkeypatch: pytest.Monkey
     closed.close()
     monkeypatch.setattr(sys, "stderr", closed)
     Console().error("nobody reads this")
+
+
+@pytest.mark.parametrize("bad", ["\x1b[2J", "\x07", "\x9b31m", "\u202e", "\r", "\ud800", "\x00"])
+def test_nothing_in_a_line_steers_the_terminal(bad: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Console().error(f"crashed: {bad}\nnext\tline \U0001f642 é")
+    shown = capsys.readouterr().err
+    assert bad not in shown
+    assert ascii(bad)[1:-1] in shown
+    assert shown.endswith("\nnext\tline \U0001f642 é\n")
+
+
+def test_a_text_without_end_is_cut() -> None:
+    assert printable("x" * 50, longest=10) == "x" * 10 + "…"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast import events
-from outlast.events import Event, Finished, Logged, Recorded, SaveCommitted, from_lines, to_line
+from outlast.events import Event, Finished, Logged, ReadLines, Recorded, SaveCommitted, from_lines, read_lines, to_line
 from outlast.testing import FakeClock
 
 _BY_TYPE: dict[str, Any] = {
@@ -18,8 +18,11 @@ _BY_TYPE: dict[str, Any] = {
     "str": "text with \n a newline, \u2028 and \U0001f642",
     "str | None": None,
     "int | None": 2,
+    "float | None": 0.125,
+    "bool | None": True,
     "list[str]": ["state['model']"],
     "Mapping[str, float | str]": {"loss": 0.25, "accuracy": "nan"},
+    "Mapping[str, str]": {"numpy": "2.1.0"},
 }
 _KINDS: list[type[Event]] = list(Event.__args__)
 
@@ -45,8 +48,8 @@ def test_every_event_comes_back_equal_with_its_moment(kind: type[Event]) -> None
 
 
 def test_every_event_class_of_the_module_is_one_that_can_be_read() -> None:
-    classes = {value for value in vars(events).values() if dataclasses.is_dataclass(value) and value is not Recorded}
-    assert classes == set(_KINDS)
+    classes = {value for value in vars(events).values() if dataclasses.is_dataclass(value)}
+    assert classes - {Recorded, ReadLines} == set(_KINDS)
 
 
 def test_a_line_names_its_event_and_its_moment_for_people() -> None:
@@ -83,7 +86,12 @@ def test_a_torn_line_in_the_middle_costs_only_itself() -> None:
         b'{"event":"Finished","wall":1,"monotonic":1,"step":2}',
         b'{"event":"Finished","at":"","wall":"x","monotonic":1,"step":2}',
         b'{"event":"Finished","at":"","wall":1,"monotonic":1}',
-        b'{"event":"Finished","at":"","wall":1,"monotonic":1,"step":2,"new_field":3}',
+        b'{"event":"Finished","at":"","wall":1,"monotonic":1,"step":"2"}',
+        b'{"event":"Finished","at":"","wall":1,"monotonic":1,"step":true}',
+        b'{"event":"Finished","at":"","wall":1e300,"monotonic":1,"step":2}',
+        b'{"event":"Finished","at":"","wall":1,"monotonic":-1,"step":2}',
+        b'{"event":"Finished","at":"","wall":NaN,"monotonic":1,"step":2}',
+        b'{"event":"Finished","at":"","wall":1,"monotonic":1,"step":' + b"9" * 30 + b"}",
         b'{"event":["Finished"],"at":"","wall":1,"monotonic":1,"step":2}',
     ],
 )
@@ -95,3 +103,21 @@ def test_a_foreign_line_is_passed_over(line: bytes) -> None:
 @given(st.binary(max_size=200))
 def test_no_bytes_make_reading_fail(data: bytes) -> None:
     assert isinstance(from_lines(data), list)
+
+
+def test_of_a_line_of_a_later_version_what_is_known_is_read() -> None:
+    line = b'{"event":"Finished","at":"","wall":1,"monotonic":1,"step":2,"new_field":3}\n'
+    assert from_lines(line) == [Recorded(Finished(2), 1.0, 1.0)]
+
+
+def test_lines_that_are_none_are_counted_but_for_a_torn_last_one_and_later_kinds() -> None:
+    good = to_line(Finished(3), FakeClock())
+    later = b'{"event":"Teleported","at":"","wall":1,"monotonic":1,"where":"there"}\n'
+    read = read_lines(good + b"garbage\n" + later + good[:17] + b"\n" + good + good[:30])
+    assert ([one.event for one in read.recorded], read.damaged, read.unknown) == ([Finished(3)] * 2, 2, 1)
+
+
+def test_kinds_that_are_not_wanted_are_not_even_parsed() -> None:
+    clock = FakeClock()
+    data = to_line(Logged(1, {"loss": 1.0}), clock) + to_line(Finished(3), clock)
+    assert [one.event for one in read_lines(data, without=("Logged",)).recorded] == [Finished(3)]

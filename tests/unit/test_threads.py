@@ -1,11 +1,14 @@
 """Work over a few threads: all of it is done, or the first error comes out and nothing begins after it."""
 
+import gc
 import threading
+import weakref
 from functools import partial
+from weakref import WeakMethod
 
 import pytest
 
-from outlast.threads import in_parallel
+from outlast.threads import Worker, in_parallel
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -50,3 +53,45 @@ def test_where_no_thread_can_be_started_the_caller_does_all_the_work(monkeypatch
     done: list[int] = []
     in_parallel((partial(done.append, number) for number in range(10)), threads=4)
     assert done == list(range(10))
+
+
+# --- a worker that has nothing to do ------------------------------------------------------------------
+
+
+class Idle:
+    """Counts its calls; raises at the second one if told so."""
+
+    def __init__(self, *, raises: bool = False) -> None:
+        self.calls, self.raises = 0, raises
+        self.called = threading.Event()
+
+    def look(self) -> float:
+        self.calls += 1
+        if self.calls >= 3:
+            self.called.set()
+        if self.raises and self.calls == 2:
+            self.called.set()
+            raise ValueError("two")
+        return 0.001
+
+
+def test_an_idle_worker_calls_now_and_then_and_still_works() -> None:
+    worker, idle, done = Worker("test"), Idle(), threading.Event()
+    worker.start(WeakMethod(idle.look))
+    assert idle.called.wait(10)
+    worker.begin(done.set)
+    assert done.wait(10)
+    assert worker.wait(10)
+
+
+def test_what_it_calls_is_held_weakly_and_may_raise() -> None:
+    worker, idle, done = Worker("test"), Idle(raises=True), threading.Event()
+    worker.start(WeakMethod(idle.look))
+    assert idle.called.wait(10)
+    worker.begin(done.set)
+    assert done.wait(10)
+    assert idle.calls == 2
+    gone = weakref.ref(idle)
+    del idle
+    gc.collect()
+    assert gone() is None

@@ -9,13 +9,15 @@ from typing import Any
 
 from outlast.checkpoint.crashes import CrashPolicy, crash_streak
 from outlast.checkpoint.image import Image
-from outlast.checkpoint.journal import Journal, read_journals
-from outlast.checkpoint.lineage import Claim, Lineage, claim_next, commit_names, superseded_by
+from outlast.checkpoint.journal import Journal
+from outlast.checkpoint.journals import Journals
+from outlast.checkpoint.lineage import Claim, Lineage, claim_next, claimed_attempts, commit_names, superseded_by
 from outlast.checkpoint.places import CommitName, TaskPlace
 from outlast.checkpoint.read import OpenCheckpoint, Refusal, open_checkpoint, verify_data
 from outlast.checkpoint.record import CommitRecord, load_record
 from outlast.checkpoint.retain import Keep, NamedFiles, remove_failed, remove_orphans, retire
 from outlast.checkpoint.runs import mark_finished
+from outlast.checkpoint.shorten import shorten_ended
 from outlast.checkpoint.write import FULL_EFFORT, Effort, SaveDetails, persist
 from outlast.errors import (
     CheckpointCorrupt,
@@ -26,7 +28,15 @@ from outlast.errors import (
     SettingsError,
     StoreUnreachable,
 )
-from outlast.events import AttemptStarted, CheckpointRefused, SaveCommitted, SaveTakenBack, SaveVerified
+from outlast.events import (
+    AttemptStarted,
+    CheckpointRefused,
+    Recorded,
+    SaveCommitted,
+    SaveTakenBack,
+    SaveVerified,
+)
+from outlast.machine import lived_seconds, machine_name, process_birth
 from outlast.ports import Store
 from outlast.settings import Surroundings
 
@@ -67,6 +77,8 @@ class Attempt:
         self._store, self._claim = store, claim
         self._keep, self._around = request.keep, around
         self.journal = Journal(store, request.place, claim.attempt, around)
+        self.earlier: Mapping[int, Sequence[Recorded]] = {}  # the journals of earlier attempts, but for logged numbers
+        self._resumed_step = 0
         self._verified: list[CommitRecord] = []
         self._noted: set[CommitName] = set()  # those of them that were not read yet
         self._failed: list[CommitName] = []  # saves of which something may be left
@@ -79,7 +91,7 @@ class Attempt:
     @classmethod
     def claim(cls, store: Store, request: StartRequest, around: Surroundings) -> "Attempt":
         """Claims the next attempt, within what the rollback and the crash policy leave of the commits found."""
-        journals = read_journals(store, request.place)
+        journals = Journals(store, request.place, without=("Logged",))
         torn: set[CommitName] = set()
 
         def choose(found: Lineage) -> tuple[Sequence[CommitName], Sequence[CommitName]]:
@@ -96,17 +108,9 @@ class Attempt:
         for damage in lineage.damaged:
             around.console.warning(f"a claim cannot be read and is passed over: {damage}")
         attempt = cls(store, request, around, claim)
+        attempt.earlier = journals
         attempt._failed += sorted(torn)
-        attempt.journal.record(
-            AttemptStarted(
-                attempt=claim.attempt,
-                platform=around.facts.name,
-                pid=os.getpid(),
-                host=socket.gethostname(),
-                execution=request.execution,
-                platform_attempt=around.identity.attempt,
-            )
-        )
+        attempt.journal.record(_started(claim, request, around))
         return attempt
 
     def open_newest_good(
@@ -133,6 +137,7 @@ class Attempt:
                 continue
             self._note_older(name)
             self._verified.append(opened.record)
+            self._resumed_step = name.step
             return opened
         if refusals:
             raise _none_good(self.place, refusals)
@@ -211,6 +216,8 @@ class Attempt:
         self._failed += self._unconfirmed
         self._unconfirmed.clear()
         self._tidy(effort)
+        if self.journal.cheap or effort is not FULL_EFFORT:  # else somebody waits
+            self.journal.shorten_if_long(effort.pace)
 
     def _forget_sharers(self, record: CommitRecord) -> None:
         """A file of an earlier checkpoint is bad: nothing refers to those that have it any more, nor retires them."""
@@ -242,6 +249,13 @@ class Attempt:
         if newer is not None:
             raise Superseded(f"attempt {newer} has claimed {self.place.folder}; this is attempt {self.number}")
 
+    def still_claimed(self) -> bool:
+        """Whether the task's place is there, with this attempt's claim, and can be written to."""
+        try:
+            return not self.journal.failing and self.number in claimed_attempts(self._store, self.place)
+        except (StoreUnreachable, CheckpointCorrupt):
+            return False
+
     def finish(self, name: CommitName, total: int | None) -> None:
         """Marks the task as finished by a commit. Raises Superseded."""
         self.stay_first()
@@ -270,8 +284,9 @@ class Attempt:
                 remove_orphans(self._store, self.place, self.number, self._named, self._may_delete)
                 self._store.sweep(self.place.folder)
                 self._cleaned = True
+                shorten_ended(self._store, self.place, self.number, self._resumed_step)
         except (StoreUnreachable, CheckpointCorrupt) as error:
-            self._around.console.warning(f"old checkpoints could not be deleted: {error}")
+            self._around.console.warning(f"what is old could not be deleted: {error}")
 
     def _retired(self, effort: Effort | None) -> list[CommitRecord]:
         """What need not be kept. With an effort, older ones are read before they count as kept."""
@@ -298,7 +313,7 @@ class Attempt:
 
 
 def _torn(
-    store: Store, place: TaskPlace, names: Sequence[CommitName], journals: Mapping[int, Sequence[Any]]
+    store: Store, place: TaskPlace, names: Sequence[CommitName], journals: Mapping[int, Sequence[Recorded]]
 ) -> Iterator[CommitName]:
     """Records that a death cut short while they were made, where that can be: they never were checkpoints."""
     if store.traits.whole_records:
@@ -313,6 +328,21 @@ def _torn(
                 yield name
         except ObjectMissing:
             continue
+
+
+def _started(claim: Claim, request: StartRequest, around: Surroundings) -> AttemptStarted:
+    birth = process_birth(os.getpid())
+    return AttemptStarted(
+        attempt=claim.attempt,
+        platform=around.facts.name,
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        execution=request.execution,
+        platform_attempt=around.identity.attempt,
+        machine=machine_name(),
+        birth=birth,
+        lived_seconds=round(lived_seconds(birth), 3),
+    )
 
 
 def _claim_details(request: StartRequest, around: Surroundings) -> dict[str, Any]:
@@ -342,10 +372,10 @@ def _rolled_back(request: StartRequest, found: Lineage) -> list[CommitName]:
     return [name for name in counted if name.step <= step] if step else []
 
 
-def _committed(journals: Mapping[int, Sequence[Any]], found: Lineage) -> bool:
+def _committed(journals: Mapping[int, Sequence[Recorded]], found: Lineage) -> bool:
     """Whether a journal tells of a commit that was made since the newest claim; what came before stands there."""
     since = found.claims[-1].attempt if found.claims else 0
-    recent = [recorded.event for attempt, journal in journals.items() if attempt >= since for recorded in journal]
+    recent = [recorded.event for attempt in journals if attempt >= since for recorded in journals[attempt]]
     committed = {event.commit for event in recent if isinstance(event, SaveCommitted)}
     return bool(committed - {event.commit for event in recent if isinstance(event, SaveTakenBack)})
 

@@ -1,14 +1,13 @@
-"""An attempt's journal: its events as JSON lines in the store, for status, goodput and the crash-loop check."""
+"""Writing an attempt's journal: its events as JSON lines in the store, for status, goodput and the crash-loop check."""
 
 import os
-from collections.abc import Mapping
-from contextlib import suppress
 from threading import Lock
 
 from outlast.checkpoint.places import TaskPlace
+from outlast.checkpoint.shorten import thinned_lines, write_short
 from outlast.errors import CheckpointCorrupt, ObjectMissing, StoreUnreachable
-from outlast.events import Event, Logged, LoopStarted, Recorded, Restored, from_lines, to_line
-from outlast.ports import Store
+from outlast.events import Event, to_line
+from outlast.ports import Pace, Store, full_speed
 from outlast.settings import EVENTS_FILE, Surroundings
 
 
@@ -24,17 +23,29 @@ def append_event(path: str | None, line: bytes) -> None:
 
 
 _MOST_WAITING = 1000  # lines kept for a storage that does not answer
+_MOST_UNWRITTEN = 40_000  # lines kept until the next event that is written; beyond, logged numbers are thinned
+# A journal is shortened when it has grown by so much; on a bucket also after so many appends, each an object there.
+_SHORTEN_BYTES = 4 << 20
+_SHORTEN_APPENDS = 128
 
 
 class Journal:
     """Records events. A journal that cannot be written is no reason to stop a job: it says so once."""
 
     def __init__(self, store: Store, place: TaskPlace, attempt: int, around: Surroundings) -> None:
-        self._store, self._name, self._around = store, place.journal(attempt), around
+        self._store, self._place, self._attempt, self._around = store, place, attempt, around
         self.cheap = store.traits.local  # whether a line may be written while the training waits
         self._lock, self._writing = Lock(), Lock()
         self._waiting: list[bytes] = []
         self._warned = self._torn = False
+        self._part = self._bytes = self._appends = 0
+        self._limit_bytes = _SHORTEN_BYTES
+        self.written_at = around.clock.monotonic_seconds()  # when something was last written
+
+    @property
+    def failing(self) -> bool:
+        """Whether the storage did not take the last lines."""
+        return self._torn
 
     def record(self, event: Event) -> None:
         """Writes an event, and those that wait, now."""
@@ -51,6 +62,8 @@ class Journal:
         """Keeps an event until the next one that is written; a kill before loses it."""
         with self._lock:
             self._waiting.append(to_line(event, self._around.clock))
+            if len(self._waiting) > _MOST_UNWRITTEN:
+                self._waiting = thinned_lines(self._waiting, _MOST_UNWRITTEN // 2)
 
     def _show(self, event: Event) -> None:
         """Keeps an event, and shows it to a rehearsal at once."""
@@ -69,9 +82,10 @@ class Journal:
                 lines, self._waiting = self._waiting, []
             if not lines:
                 return
+            # After a failure the journal may end in half a line, which must not swallow the next one.
+            data = b"\n" * self._torn + b"".join(lines)
             try:
-                # After a failure the journal may end in half a line, which must not swallow the next one.
-                self._store.append(self._name, b"\n" * self._torn + b"".join(lines))
+                self._store.append(self._place.journal(self._attempt, self._part), data)
             except (StoreUnreachable, CheckpointCorrupt) as error:
                 self._torn = True
                 with self._lock:
@@ -79,36 +93,29 @@ class Journal:
                 self._warn(str(error))
             else:
                 self._torn = False
+                self._bytes, self._appends = self._bytes + len(data), self._appends + 1
+                self.written_at = self._around.clock.monotonic_seconds()
+
+    def shorten_if_long(self, pace: Pace = full_speed) -> None:
+        """Writes the journal anew without the lines that nobody needs, if it has grown much; takes up to a second.
+
+        For the thread that saves; `pace` is called on the way, and may give it up by raising. Others go on appending
+        meanwhile, to the next part. A death on the way leaves the old parts, which count as long as what stands for
+        them is not there whole.
+        """
+        appends = 0 if self.cheap else self._appends
+        if self._bytes < self._limit_bytes and appends < _SHORTEN_APPENDS:
+            return
+        with self._writing:
+            self._part, self._bytes, self._appends = self._part + 1, 0, 0
+        try:
+            size = write_short(self._store, self._place, self._attempt, self._part, pace=pace)
+        except (StoreUnreachable, CheckpointCorrupt, ObjectMissing) as error:
+            self._around.console.warning(f"the journal could not be shortened: {error}")
+        else:
+            self._limit_bytes = max(_SHORTEN_BYTES, 2 * size)
 
     def _warn(self, reason: str) -> None:
         if not self._warned:
             self._around.console.warning(f"the journal is not being written: {reason}")
         self._warned = True
-
-
-def read_journals(store: Store, place: TaskPlace) -> dict[int, list[Recorded]]:
-    """The events of each attempt that has a journal which can be read."""
-    journals = {}
-    for entry in store.list(place.journals):
-        attempt = place.journal_of(entry.name)
-        if attempt is not None:
-            with suppress(ObjectMissing, CheckpointCorrupt, StoreUnreachable):  # it only tells; nothing rests on it
-                journals[attempt] = from_lines(store.read(entry.name))
-    return journals
-
-
-def logged_numbers(journals: Mapping[int, list[Recorded]]) -> list[tuple[int, dict[str, float]]]:
-    """What `job.log` was given, by step, rewound: what an attempt logged past the point where a later one resumed
-    is dropped, since the later one did those steps again."""
-    numbers: dict[int, dict[str, float]] = {}
-    for attempt in sorted(journals):
-        events = [recorded.event for recorded in journals[attempt]]
-        began = [event.step for event in events if isinstance(event, Restored | LoopStarted)]
-        if not began:
-            continue  # it ended before it did a step
-        resumed = began[0]
-        numbers = {step: values for step, values in numbers.items() if step < resumed}
-        for event in events:
-            if isinstance(event, Logged):
-                numbers.setdefault(event.step, {}).update({name: float(value) for name, value in event.values.items()})
-    return sorted(numbers.items())

@@ -14,7 +14,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _COMMIT = re.compile(r"s(\d{12,})-a(\d{6,})-q(\d{6,})\.json")
 _DATA = re.compile(r"(s\d{12,}-a\d{6,}-q\d{6,})-r\d{4,}-[0-9a-f]{12}\.safetensors")
 _CLAIM = re.compile(r"a(\d{6,})\.json")
-_JOURNAL = re.compile(r"a(\d{6,})\.jsonl")
+_JOURNAL = re.compile(r"a(\d{6,})(?:-([pc])(\d{6,}))?\.jsonl")
 _TASK = re.compile(r"task-(\d+)")
 _NUMBERED_RUN = re.compile(r"run-(\d+)")
 
@@ -55,6 +55,15 @@ class CommitName:
         if match is None or cls(*map(int, match.groups())).text != text:
             return None
         return cls(*map(int, match.groups()))
+
+
+@dataclass(frozen=True, slots=True)
+class JournalName:
+    """What a journal's name says: whose part it is, or, `shortened`, that it stands for all parts before `part`."""
+
+    attempt: int
+    part: int
+    shortened: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +136,14 @@ class TaskPlace:
     def data_file(self, name: CommitName, *, rank: int, token: str) -> str:
         return f"{self.data}/{name.text.removesuffix('.json')}-r{rank:04}-{token}.safetensors"
 
-    def journal(self, attempt: int) -> str:
-        return f"{self.journals}/a{attempt:06}.jsonl"
+    def journal(self, attempt: int, part: int = 0) -> str:
+        """Where an attempt appends; `part` grows by one each time that its journal is shortened."""
+        suffix = f"-p{part:06}" if part else ""
+        return f"{self.journals}/a{attempt:06}{suffix}.jsonl"
+
+    def short_journal(self, attempt: int, part: int) -> str:
+        """What stands for all parts of a journal before `part`."""
+        return f"{self.journals}/a{attempt:06}-c{part:06}.jsonl"
 
     # The other way: what an object's whole name stands for, or None for a stray, such as a copy in a folder below.
 
@@ -140,9 +155,13 @@ class TaskPlace:
         match = _CLAIM.fullmatch(name.rpartition("/")[2])
         return int(match[1]) if match and name == self.claim(int(match[1])) else None
 
-    def journal_of(self, name: str) -> int | None:
+    def journal_of(self, name: str) -> JournalName | None:
         match = _JOURNAL.fullmatch(name.rpartition("/")[2])
-        return int(match[1]) if match and name == self.journal(int(match[1])) else None
+        if match is None:
+            return None
+        found = JournalName(int(match[1]), int(match[3] or 0), shortened=match[2] == "c")
+        own = self.short_journal if found.shortened else self.journal
+        return found if name == own(found.attempt, found.part) else None
 
     def data_of(self, name: str) -> CommitName | None:
         """The commit that a data file was written for."""

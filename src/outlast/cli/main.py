@@ -16,6 +16,7 @@ _COMMANDS = {
     "platform": "outlast.cli.platform:platform",
     "rehearse": "outlast.cli.rehearse:rehearse",
     "run": "outlast.cli.run:run",
+    "status": "outlast.cli.status:status",
 }
 
 

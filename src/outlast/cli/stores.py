@@ -37,13 +37,15 @@ def store_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def places_of(*, url: str, job: str | None, run: str | None, task: int | None) -> tuple[Store, list[TaskPlace]]:
+def places_of(
+    *, url: str, job: str | None, run: str | None, task: int | None, all_runs: bool = False
+) -> tuple[Store, list[TaskPlace]]:
     """A store, and those of its tasks that the options choose; raises SettingsError where there is none."""
     if "://" not in url and not Path(url).is_dir():
         raise SettingsError(f"there is no store at {url!r}: no such folder")
     store = open_store(url)
     check_store(store)
-    places = tasks_in(store, all_runs=run is not None)
+    places = tasks_in(store, all_runs=all_runs or run is not None)
     wanted = [
         place
         for place in places

@@ -28,7 +28,7 @@ from typing import Any, Protocol
 from counter import Counter
 
 from outlast import session  # with all else, loaded now and not in each child
-from outlast.checkpoint.journal import read_journals
+from outlast.checkpoint.journals import read_journals
 from outlast.checkpoint.lineage import read_lineage
 from outlast.checkpoint.survey import survey, tasks_in
 from outlast.errors import ExitingError

@@ -1,0 +1,121 @@
+"""What a job tells its journal beside its saves: what it runs on, what drifted, that it lives, how it ends."""
+
+import atexit
+import os
+from collections.abc import Callable
+from typing import Protocol
+from weakref import WeakMethod
+
+from outlast.checkpoint.attempt import Attempt
+from outlast.checkpoint.signs import silence_seconds
+from outlast.drift import OnDrift, drift_between, in_one_line, look_at_environment
+from outlast.errors import EXIT_RETRY, ExitingError, StateMismatch
+from outlast.events import Drifted, EnvironmentSeen, Failed, FirstStepDone, Left, LoopStarted, Progressed, Stopped
+from outlast.notices import Notice
+from outlast.settings import Surroundings
+
+
+class Told(Protocol):
+    """What the account asks of its session."""
+
+    @property
+    def completed_steps(self) -> int: ...
+
+    @property
+    def ending(self) -> bool:
+        """Whether a notice has come or the stop was raised: the journal is for what is urgent then."""
+        ...
+
+    @property
+    def stopped(self) -> bool: ...
+
+
+class Account:
+    """The account that one attempt gives of itself. Made when it is claimed; held by its session alone."""
+
+    def __init__(self, attempt: Attempt, told: Told, around: Surroundings, on_drift: OnDrift) -> None:
+        self._attempt, self._told, self._around, self._on_drift = attempt, told, around, on_drift
+        self._journal, self._owner = attempt.journal, os.getpid()
+        self._began_at = around.clock.monotonic_seconds()
+        self._environment = look_at_environment(around.identity.tasks, salt=attempt.place.folder)
+        self._journal.record_soon(self._environment)
+        self.crashed = False
+        atexit.register(_at_exit, WeakMethod(self._leave), self._owner)
+
+    # --- the start ----------------------------------------------------------------------------------
+
+    def refuse_drift(self, attempt: int) -> None:
+        """Raises StateMismatch if something changed since that attempt made its checkpoint, and on_drift says so."""
+        changes = self._drift_since(attempt) if self._on_drift == "refuse" else []
+        if changes:
+            self._journal.record(Drifted(attempt, changes))
+            raise StateMismatch(
+                f'on_drift="refuse": since attempt {attempt} made the checkpoint, {in_one_line(changes)}. Nothing was '
+                'changed. Bring back what was, or go on with on_drift="tell"'
+            )
+
+    def tell_drift(self, attempt: int) -> None:
+        """Says in one line what changed since that attempt made its checkpoint."""
+        changes = self._drift_since(attempt)
+        if changes:
+            self._journal.record_soon(Drifted(attempt, changes))
+            self._around.console.notice(f"since the checkpoint (of attempt {attempt}), {in_one_line(changes)}")
+
+    def _drift_since(self, attempt: int) -> list[str]:
+        """Nothing where that attempt's journal does not tell."""
+        journal = self._attempt.earlier.get(attempt, ())
+        then = next((one.event for one in journal if isinstance(one.event, EnvironmentSeen)), None)
+        return drift_between(then, self._environment) if then is not None else []
+
+    def begin(self, total: int | None, unit: str) -> "WeakMethod[Callable[[], float]]":
+        """The loop begins. Returns what the saver's thread calls when it is idle."""
+        self._attempt.earlier = {}
+        self._journal.record(LoopStarted(self._told.completed_steps, total, unit))
+        return WeakMethod(self._show_life)
+
+    def first_step_done(self) -> None:
+        """The first step of this attempt is complete."""
+        self._journal.record_soon(FirstStepDone(self._told.completed_steps))
+
+    # --- meanwhile, in the saver's thread -------------------------------------------------------------
+
+    def _show_life(self) -> float:
+        """See signs.py. Seconds until the next call."""
+        now = self._around.clock.monotonic_seconds()
+        pause = silence_seconds(now - self._began_at, cheap=self._journal.cheap)
+        due_in = self._journal.written_at + pause - now
+        if due_in > 0:
+            return max(0.2, due_in)
+        if not self._told.ending and not self._journal.failing:
+            self._journal.record(Progressed(self._told.completed_steps))
+        return pause
+
+    # --- the end ------------------------------------------------------------------------------------
+
+    def stopped(self, code: int, reason: str, *, lost: int, notice: Notice | None, saved: bool) -> None:
+        """The attempt stops. `saved`: whether its loop has begun, and a checkpoint is there."""
+        seconds, durable = None, saved and not lost and code != EXIT_RETRY
+        if notice is not None and durable:
+            seconds = round(self._around.clock.monotonic_seconds() - notice.heard_monotonic_seconds, 6)
+        fitted = durable if notice is not None and (saved or lost) else None
+        self._journal.record(Stopped(self._told.completed_steps, code, reason, lost, seconds, fitted))
+
+    def failed(self, error: ExitingError) -> None:
+        """An error that leaves with its own code; the program may yet catch it. To be told once."""
+        failed = Failed(self._told.completed_steps, error.exit_code, str(error)[:500])
+        if self._journal.failing:
+            self._journal.record_later(failed)
+        else:
+            self._journal.record(failed)
+
+    def _leave(self) -> None:
+        """At the exit of a process that was not stopped: its end is no death without a word."""
+        if not self._told.stopped and not self.crashed and self._attempt.still_claimed():
+            self._journal.record(Left(self._told.completed_steps))
+
+
+def _at_exit(leave: "WeakMethod[Callable[[], None]]", owner: int) -> None:
+    """Held weakly, as in saves.py."""
+    method = leave()
+    if method is not None and os.getpid() == owner:
+        method()
