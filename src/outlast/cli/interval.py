@@ -11,13 +11,13 @@ import click
 from rich.console import Console as Screen
 from rich.table import Table
 
-from outlast.checkpoint.journal import read_journals
+from outlast.checkpoint.history import history_of
+from outlast.checkpoint.survey import survey
 from outlast.cli.stores import places_of
 from outlast.clock import format_duration, parse_duration
 from outlast.errors import SettingsError
-from outlast.events import SaveCommitted
 from outlast.planning.estimates import Learned, learn, usable_notice_share
-from outlast.planning.history import facts_of_attempts
+from outlast.planning.history import facts_of
 from outlast.planning.period import ASSUMED_SLOWDOWN, Situation
 from outlast.registry import PLATFORMS
 from outlast.schedule import ASSUMED_COPY_BYTES_PER_SECOND
@@ -122,14 +122,10 @@ class _Measured:
     @classmethod
     def of(cls, url: str, here: Surroundings, *, job: str | None, run: str | None, task: int | None) -> "_Measured":
         store, places = places_of(url=url, job=job, run=run, task=task)
-        attempts, size = [], 0
-        for place in places:
-            journals = read_journals(store, place)
-            attempts += facts_of_attempts(journals)
-            for number in sorted(journals):
-                sizes = [one.event.bytes for one in journals[number] if isinstance(one.event, SaveCommitted)]
-                size = sizes[-1] if sizes else size
-        return cls(learn(attempts, prior_between_seconds=here.facts.mean_seconds_between_interruptions), size)
+        found = [attempt for place in places for attempt in history_of(store, place).attempts]
+        records = [one.record for place in places for one in survey(store, place, verify=False) if one.record]
+        learned = learn(facts_of(found), prior_between_seconds=here.facts.mean_seconds_between_interruptions)
+        return cls(learned, records[-1].total_bytes if records else 0)
 
 
 def _nothing(here: Surroundings) -> Learned:
