@@ -20,6 +20,7 @@ FLOOR_OF = {
     "errors": "words", "clock": "words", "events": "words", "console": "words", "threads": "words", "garbage": "words",
     "ports": "seams", "registry": "seams", "settings": "seams",
     "stores": "adapters", "queues": "adapters", "sinks": "adapters", "platforms": "adapters", "frameworks": "adapters",
+    "sources": "adapters",
     "state": "parts", "checkpoint": "parts", "schedule": "parts", "notices": "parts", "exits": "parts",
     "job": "engine", "options": "engine", "loops": "engine", "session": "engine",
     "saves": "engine", "saver": "engine", "lazy": "engine", "copies": "engine",

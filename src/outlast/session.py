@@ -22,11 +22,13 @@ from outlast.errors import (
     StoreUnreachable,
 )
 from outlast.events import (
+    Advised,
     Crashed,
     Event,
     Finished,
     LoopStarted,
     NoticeHeard,
+    NoticeRevoked,
     RestoreChecked,
     Restored,
     Stopped,
@@ -82,7 +84,7 @@ class Session:
             raise NoGoodCheckpoint(f"the store is damaged, and no step was done: {error}") from error
 
     def _claim_and_restore(self) -> None:
-        self.board.serve(self._on_notice, self._at_deadline, self._code_at_deadline)
+        self.board.serve(self._on_notice, self._at_deadline, self._code_at_deadline, self._on_word)
         exit_watch().watch(self._code_now, self._on_crash)
         self.raise_if_noticed()
         store = open_store(self.options.url)
@@ -299,7 +301,7 @@ class Session:
     def stop(self, *, at_border: bool = False) -> NoReturn:
         """The stop: at a border the state is made durable if it is not yet; raises Interrupted, again at each call."""
         if self._stopped is None:
-            notice = self.board.notice
+            notice = self.board.hold()
             self.board.settle()  # so that a process that ends at once has recorded why
             reason = notice.reason if notice else "stopped"
             failed = self._last_save(at_border=at_border)
@@ -386,12 +388,23 @@ class Session:
     def _on_notice(self, notice: Notice) -> None:
         self.saves.hear_notice()
         what = "the code after the loop may go on until then" if self.finished else "stopping at the next step border"
-        event = NoticeHeard(notice.source, notice.reason, notice.grace_seconds)
+        event = NoticeHeard(notice.source, notice.reason, notice.grace_seconds, kind=notice.kind)
         if self._attempt is not None:
             self.record(event)
         else:
             append_event(self.around.env.get(EVENTS_FILE), to_line(event, self.around.clock))
         self.console.notice(f"notice: {notice.reason}; {format_duration(notice.grace_seconds)} of grace; {what}")
+
+    def _on_word(self, event: Event) -> None:
+        """What is no notice, or none any more: said, and written down when there is time."""
+        if self._attempt is not None:
+            self.record_soon(event)
+        else:
+            append_event(self.around.env.get(EVENTS_FILE), to_line(event, self.around.clock))
+        if isinstance(event, NoticeRevoked):
+            self.console.notice(f"notice revoked: {event.reason} ({event.source})")
+        elif isinstance(event, Advised):
+            self.console.info(f"{event.source}: {event.reason}; nothing is stopped for that")
 
     def _at_deadline(self, notice: Notice) -> None:
         said, lost = self._what_did_not_end(notice), self._unsaved_steps
