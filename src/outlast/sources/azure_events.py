@@ -34,15 +34,14 @@ class ScheduledEvents:
         self._server, self._moments = server, moments
         self._own_name: str | None = None
         self._answered = False
-        self._incarnation: int | None = None
         self._events: list[dict[str, Any]] = []
 
     def look(self) -> Look:
-        if self._own_name is None:
-            self._own_name = self._ask_for_name()
+        own_name, self._own_name = self._own_name, None  # after a failure it may have been a stranger who said it
+        own_name = own_name or self._ask_for_name()
         seconds = _ANSWER_SECONDS if self._answered else _FIRST_ANSWER_SECONDS
-        self._read(ask_for(self._server, _EVENTS_PATH, _HEADERS, seconds=seconds))
-        self._answered = True
+        self._read(ask_for(self._server, _EVENTS_PATH, _HEADERS, seconds=seconds), own_name.casefold())
+        self._own_name, self._answered = own_name, True
         return Look(tuple(self._judged(event) for event in self._events), _POLL_SECONDS)
 
     def _ask_for_name(self) -> str:
@@ -52,7 +51,7 @@ class ScheduledEvents:
             raise SourceUnavailable("the name of this machine is not known, so that no event can be believed")
         return name
 
-    def _read(self, answer: Answer) -> None:
+    def _read(self, answer: Answer, own_name: str) -> None:
         """Takes over a document; one that is not as it should be is not believed in any part."""
         said = answer.json()
         if not isinstance(said, dict) or not _is_count(said.get("DocumentIncarnation")):
@@ -62,15 +61,7 @@ class ScheduledEvents:
             raise SourceUnavailable("the document of scheduled events holds what is no event")
         # A type or status that came after these lines were written says nothing that is understood here.
         events = [event for event in events if event["EventType"] in _KNOWN and event["EventStatus"] in _STATUSES]
-        if said["DocumentIncarnation"] == self._incarnation:
-            return
-        self._incarnation = said["DocumentIncarnation"]
-        self._events = [event for event in events if self._is_ours(event)]
-
-    def _is_ours(self, event: dict[str, Any]) -> bool:
-        assert self._own_name is not None
-        own = self._own_name.casefold()
-        return any(name.casefold() == own for name in event["Resources"])
+        self._events = [event for event in events if own_name in (name.casefold() for name in event["Resources"])]
 
     def _judged(self, event: dict[str, Any]) -> Disruption:
         kind, started = event["EventType"], event["EventStatus"] == "Started"
