@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from notice_desk import Board
 from notice_servers import FAULTS, Controls, Server, azure_event
 from outlast.clock import SystemClock
-from outlast.events import Advised, Event, NoticeRevoked, SourceTrouble
-from outlast.notices.merge import Merge
+from outlast.events import Advised, NoticeRevoked, SourceTrouble
 from outlast.notices.notice import Notice
 from outlast.notices.watching import Watching
-from outlast.ports import Disruption, NoticeSource
+from outlast.ports import NoticeSource
 from outlast.registry import SOURCES, sources_named
 from outlast.settings import look_around
 from outlast.sources import aws_imds, azure_events, gce_metadata
@@ -28,30 +28,12 @@ NOTICE_OF_120_S = '{"preemptible": "TRUE", "preemptionNoticeDuration": {"seconds
 CALM = {"instance/maintenance-event": "NONE", "instance/preempted": "FALSE"}
 
 
-class Board:
-    """As the board, without a guard that would end the tests."""
-
-    def __init__(self, clock: Any) -> None:
-        self.merge = Merge(GRACE_SECONDS, clock)
-        self.told: list[Notice | Event] = []
-
-    def report(self, source: str, seen: Sequence[Disruption]) -> None:
-        self.told += self.merge.take(source, seen, whole=True)
-
-    def say(self, event: Event) -> None:
-        self.told.append(event)
-
-    @property
-    def notice(self) -> Notice | None:
-        return self.merge.notice
-
-
 class Desk:
     """The sources of one name, looked through by hand."""
 
     def __init__(self, name: str, env: dict[str, str], clock: Any) -> None:
         around = replace(look_around({}), env=env, clock=clock, grace_seconds=GRACE_SECONDS)
-        self.board = Board(clock)
+        self.board = Board(clock, GRACE_SECONDS)
         self.sources: list[NoticeSource] = list(sources_named(name)(around))
         self.watching = [Watching(source, self.board, around) for source in self.sources]  # type: ignore[arg-type]  # a stand-in
 

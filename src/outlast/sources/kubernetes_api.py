@@ -16,7 +16,7 @@ from outlast.ports import SourceUnavailable
 _CONNECT_SECONDS, _ANSWER_SECONDS = 5.0, 15.0
 _WATCH_SECONDS = 240
 _MOST_BYTES = 4 * 1024 * 1024  # of one object; a node with many images takes some 100 KB
-_OK, _FORBIDDEN, _NOT_FOUND, _GONE = 200, 403, 404, 410
+_OK, _FORBIDDEN, _NOT_FOUND = 200, 403, 404
 _KEEPALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}  # a watch on a dead connection ends in 35 s
 
 Json = dict[str, Any]
@@ -28,10 +28,6 @@ class Forbidden(SourceUnavailable):
 
 class NotFound(SourceUnavailable):
     """There is no such object."""
-
-
-class WatchExpired(SourceUnavailable):
-    """The server has forgotten where the watch was to begin: the object has to be read again."""
 
 
 class KubernetesApi:
@@ -81,7 +77,7 @@ class KubernetesApi:
 
     def watch_node(self, name: str, since: str) -> Iterator[tuple[str, Json]]:
         """What happens to a node from a resource version on: (type, node); ends after a few minutes, and with the
-        connection. Raises WatchExpired, Forbidden, SourceUnavailable.
+        connection. Raises Forbidden, and SourceUnavailable too where the watch has expired (410).
         """
         response = _answer(
             self._core.list_node,
@@ -93,8 +89,6 @@ class KubernetesApi:
         )
         for line in _lines(response, until=time.monotonic() + _WATCH_SECONDS + _ANSWER_SECONDS):
             kind, changed = _event(line)
-            if kind == "ERROR" and changed.get("code") == _GONE:
-                raise WatchExpired("the watch has expired")
             if kind == "ERROR":
                 raise SourceUnavailable(f"the watch failed with code {str(changed.get('code'))[:20]}")
             yield kind, changed
@@ -122,8 +116,6 @@ def _answer(ask: Callable[..., Any], timeout: tuple[float, float], **arguments: 
         raise Forbidden("HTTP 403")
     if status == _NOT_FOUND:
         raise NotFound("HTTP 404")
-    if status == _GONE:
-        raise WatchExpired("HTTP 410")
     raise SourceUnavailable(f"the API server answers HTTP {status}")
 
 

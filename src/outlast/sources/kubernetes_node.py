@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from outlast.clock import Clock, Deadline
 from outlast.ports import Disruption, Look, NoticeSource, SourceUnavailable
 from outlast.settings import Surroundings
-from outlast.sources.kubernetes_api import Forbidden, Json, KubernetesApi, NotFound, WatchExpired
+from outlast.sources.kubernetes_api import Forbidden, Json, KubernetesApi, NotFound
 from outlast.sources.moments import moment_text, parse_moment
 
 _ACTIVE_LABEL = "cloud.google.com/active-node-maintenance"
@@ -72,11 +72,11 @@ class OwnNode:
                     self._seen = self._judged(node, unbroken=True)
                     self._watch = watch
                     return Look(self._seen)
-        except WatchExpired:
-            return Look(self._seen, 1.0)
         except Forbidden:
             self._may_watch = False
             return Look(self._seen, _POLL_SECONDS)
+        except SourceUnavailable:
+            pass  # expired (410), cut, garbled: the node is read again, and a server that is out of order shows there
         # A server that ends each watch at once is not asked without pause.
         lasted = self._clock.monotonic_seconds() - self._watched_since
         return Look(self._seen, 0.0 if lasted >= _SHORTEST_WATCH_SECONDS else _SHORTEST_WATCH_SECONDS)
