@@ -1,8 +1,8 @@
 """Runs a command in a network of its own, where a cloud's metadata server is at its real address and name.
 
 `unshare --net --mount python link_local.py CONTROLS -- COMMAND`: CONTROLS is a JSON file that says what the servers
-announce, read anew whenever it changes. With "kubernetes" in it, the API server of a cluster is there too, and the
-service account of a pod at its usual place.
+announce, read anew whenever it changes. With "node" in it, the API server of a cluster with this node is there too,
+and the service account of a pod at its usual place.
 """
 
 import fcntl
@@ -14,10 +14,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from kubernetes_server import ApiServer, Cluster
 from notice_servers import Controls, Server
 
 ADDRESS = "169.254.169.254"
@@ -55,14 +58,29 @@ def _name_the_server(folder: Path) -> None:
     _mount(hosts, "/etc/hosts")
 
 
-def _follow(path: Path, controls: Controls) -> None:
-    seen = None
+def _start_cluster(folder: Path, ends: ExitStack) -> tuple[Callable[..., None], dict[str, str]]:
+    """What sets the pod's node, and the environment of the pod."""
+    cluster = Cluster()
+    cluster.pod("trainer-0", "node-1")
+    server = ends.enter_context(ApiServer(cluster, folder / "serviceaccount"))
+    run = Path("/var/run").resolve()  # what is below it is of this machine, and nothing of it is needed here
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(run)], check=True)
+    (run / "secrets/kubernetes.io").mkdir(parents=True)
+    (run / "secrets/kubernetes.io/serviceaccount").symlink_to(folder / "serviceaccount")
+    return cluster.node, server.env
+
+
+def _follow(path: Path, controls: Controls, set_node: Callable[..., None]) -> None:
+    seen = path.read_text()
     while True:
+        time.sleep(0.01)
         text = path.read_text()
         if text != seen:
             seen = text
-            controls.set(**json.loads(text))
-        time.sleep(0.01)
+            said = json.loads(text)
+            controls.set(**said)
+            if "node" in said:
+                set_node(**said["node"])
 
 
 def main() -> int:
@@ -70,10 +88,15 @@ def main() -> int:
     path, command = Path(sys.argv[1]), sys.argv[3:]
     _make_network()
     _name_the_server(path.parent)
-    controls = Controls(**json.loads(path.read_text()))
-    threading.Thread(target=_follow, args=(path, controls), daemon=True).start()
-    with Server(controls, host=ADDRESS, port=80):
-        return subprocess.run(command, check=False).returncode
+    said = json.loads(path.read_text())
+    controls, set_node, env = Controls(**said), Cluster().node, {}
+    with ExitStack() as ends:
+        if "node" in said:
+            set_node, env = _start_cluster(path.parent, ends)
+            set_node(**said["node"])
+        ends.enter_context(Server(controls, host=ADDRESS, port=80))
+        threading.Thread(target=_follow, args=(path, controls, set_node), daemon=True).start()
+        return subprocess.run(command, check=False, env={**os.environ, **env}).returncode
 
 
 if __name__ == "__main__":

@@ -124,6 +124,21 @@ def test_a_notice_that_is_revoked_after_the_stop_keeps_the_guard_armed(tmp_path:
     assert left.at - heard["monotonic"] < 2.5
 
 
+def test_a_pod_hears_of_the_maintenance_of_its_node_also_where_a_shell_keeps_sigterm(tmp_path: Path) -> None:
+    controls = tmp_path / "controls.json"
+    gpu = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
+    announce(controls, node={"labels": gpu})
+    with Program(STEPS, tmp_path, env=here("SIGTERM kubernetes-node gce-metadata"), prefix=prefix(controls)) as program:
+        program.wait_for("begun")
+        announce(controls, node={"labels": {**gpu, "cloud.google.com/active-node-maintenance": "ONGOING"}})
+        left = program.leave()
+    assert left.code == 143, left.err
+    (heard,) = events(tmp_path, "NoticeHeard")
+    assert (heard["source"], heard["kind"]) == ("kubernetes-node", "advance")
+    assert "active-node-maintenance=ONGOING" in heard["reason"]
+    assert events(tmp_path, "Stopped")[0]["lost_steps"] == 0
+
+
 @pytest.mark.parametrize("name", ["SIGTSTP", "SIGCONT"])
 def test_a_migration_is_recorded_and_suspends_nothing(name: str, tmp_path: Path) -> None:
     number = signal.Signals[name]
