@@ -1,7 +1,12 @@
-"""Notices that come to real jobs by other ways than SIGTERM: metadata servers at their addresses, other signals."""
+"""Notices that come to real jobs by other ways than SIGTERM: metadata servers at their addresses, other signals.
+
+Reports: B19 (SIGTERM never arrives, the metadata do), B21 (heard inside a long call), B26 (two sources promise
+different graces), X17 (a migration is no notice).
+"""
 
 import json
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -173,9 +178,56 @@ def test_a_suspension_at_the_terminal_stays_one_elsewhere(tmp_path: Path) -> Non
     assert events(tmp_path, "Advised") == []
 
 
-def test_slurms_signal_has_the_deadline_of_the_time_limit(tmp_path: Path) -> None:
-    import time
+def test_the_shorter_of_two_graces_counts(tmp_path: Path) -> None:
+    env = here("SIGTERM SIGUSR1", SLURM_JOB_END_TIME=str(int(time.time()) + 300), OUTLAST_GRACE="1")
+    program = HERE.format(steps=None, step='step == 7 and (say("long"), time.sleep(20))')
+    with Program(program, tmp_path, env=env) as running:
+        running.wait_for("long")
+        running.send(signal.SIGUSR1)
+        running.wait_for_event("NoticeHeard")
+        sent_at = running.send(signal.SIGTERM)
+        left = running.leave()
+    assert left.code == 143
+    assert left.at - sent_at < 1
+    assert [event["source"] for event in events(tmp_path, "NoticeHeard")] == ["SIGUSR1", "SIGTERM"]
 
+
+IN_C_CODE = (
+    'step == 7 and (say("long"), hashlib.pbkdf2_hmac("sha256", b"", b"", 5_000_000), say("over", time.monotonic()))'
+)
+
+
+@pytest.mark.serial
+def test_the_metadata_are_heard_in_the_middle_of_a_long_call(tmp_path: Path) -> None:
+    controls = tmp_path / "controls.json"
+    announce(controls, **{"instance/maintenance-event": "NONE", "instance/preempted": "FALSE"})
+    program = HERE.format(steps=None, step=IN_C_CODE).replace("import dataclasses", "import hashlib, dataclasses")
+    with Program(program, tmp_path, env=here("gce-metadata"), prefix=prefix(controls)) as running:
+        running.wait_for("long")
+        time.sleep(1.3)  # the first question is answered at once, the second one hangs a second later
+        announced_at = time.monotonic()
+        announce(controls, **{"instance/preempted": "TRUE"})
+        left = running.leave()
+    (heard,) = events(tmp_path, "NoticeHeard")
+    assert heard["monotonic"] - announced_at < 0.1 + 0.1, "longer than a tenth of a second after the server knew"
+    assert heard["monotonic"] < float(left.out.split()[-1]), "the call had ended before: nothing is shown"
+    assert left.code == 143
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("fault", [None, "a page"])
+def test_watching_costs_next_to_nothing(fault: str | None, tmp_path: Path) -> None:
+    controls = tmp_path / "controls.json"
+    announce(controls, fault=fault, **{"instance/maintenance-event": "NONE", "instance/preempted": "FALSE"})
+    step = "job.save(); time.sleep(1); used = time.process_time(); time.sleep(2); say(time.process_time() - used)"
+    env = here("SIGTERM gce-metadata aws-imds azure-scheduled-events")
+    with Program(HERE.format(steps=1, step=step), tmp_path, env=env, prefix=prefix(controls)) as running:
+        left = running.leave()
+    assert left.code == 0, left.err
+    assert float(left.out.split()[0]) < 2 * 0.02, "more than 2 % of a processor"
+
+
+def test_slurms_signal_has_the_deadline_of_the_time_limit(tmp_path: Path) -> None:
     env = here("SIGTERM SIGUSR1", SLURM_JOB_END_TIME=str(int(time.time()) + 300))
     with Program(STEPS, tmp_path, env=env) as program:
         program.wait_for("begun")
