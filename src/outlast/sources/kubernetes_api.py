@@ -48,9 +48,9 @@ class KubernetesApi:
             ) from error
         configuration = client.Configuration()
         token, certificate = incluster_config.SERVICE_TOKEN_FILENAME, incluster_config.SERVICE_CERT_FILENAME
-        loader = incluster_config.InClusterConfigLoader(token, certificate, environ=env)
+        make_loader: Any = incluster_config.InClusterConfigLoader  # it has no types
         try:
-            loader.load_and_set(configuration)
+            make_loader(token, certificate, environ=env).load_and_set(configuration)
         except (ConfigException, OSError) as error:
             raise SourceUnavailable(f"no service account that the pod can use: {error}") from error
         configuration.proxy = None  # the API server is in the cluster, whatever the environment says
