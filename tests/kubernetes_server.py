@@ -8,7 +8,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -17,6 +17,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from notice_servers import QuickServer
 
 Json = dict[str, Any]
 TOKEN = "a-token-of-the-tests"
@@ -158,8 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Says nothing."""
 
 
-class _Https(ThreadingHTTPServer):
-    daemon_threads = True
+class _Https(QuickServer):
     cluster: Cluster
 
     def handle_error(self, *_: object) -> None:

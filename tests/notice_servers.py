@@ -6,6 +6,7 @@
 
 import hashlib
 import json
+import socketserver
 import threading
 import time
 from collections.abc import Callable
@@ -161,10 +162,19 @@ class Server:
         self._thread.join()
 
 
-class _Http(ThreadingHTTPServer):
+class QuickServer(ThreadingHTTPServer):
+    """Does not look its own name up, which takes as long as names take."""
+
     daemon_threads = True
-    controls: Controls
     request_queue_size = 64
+
+    def server_bind(self) -> None:
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = "server", int(self.server_address[1])
+
+
+class _Http(QuickServer):
+    controls: Controls
 
     def handle_error(self, *_: object) -> None:
         """A client that gives a fault up is what is tested."""

@@ -171,6 +171,11 @@ class Session:
         self.record(RestoreChecked(opened.record.step, len(saved), different))
 
     @property
+    def _must_stop(self) -> bool:
+        """Whether there is a notice to act on; from now on it is not revoked any more."""
+        return self._stopped is not None or (self.board.notice is not None and self.board.hold() is not None)
+
+    @property
     def stopped(self) -> bool:
         """Whether the stop has been raised."""
         return self._stopped is not None
@@ -243,18 +248,18 @@ class Session:
     def border(self) -> None:
         """Between two steps: stops at a notice, saves when a save is due or was asked for."""
         self.check_process()
-        if self.board.notice is not None or self._stopped is not None:
+        if self._must_stop:
             self.stop(at_border=True)
         try:
             self.saves.at_border(self.progress, self.held_random)
         except Superseded as error:
             self._be_superseded(error)
-        if self.board.notice is not None:  # it came during the save: the next step may be a long one
+        if self._must_stop:  # a notice came during the save: the next step may be a long one
             self.stop(at_border=True)
 
     def raise_if_noticed(self) -> None:
         """Stops if a notice has come; for places where nothing new is to be saved."""
-        if self.board.notice is not None or self._stopped is not None:
+        if self._must_stop:
             self.stop()
 
     def check(self) -> None:
@@ -301,7 +306,7 @@ class Session:
     def stop(self, *, at_border: bool = False) -> NoReturn:
         """The stop: at a border the state is made durable if it is not yet; raises Interrupted, again at each call."""
         if self._stopped is None:
-            notice = self.board.hold()
+            notice = self.board.notice
             self.board.settle()  # so that a process that ends at once has recorded why
             reason = notice.reason if notice else "stopped"
             failed = self._last_save(at_border=at_border)

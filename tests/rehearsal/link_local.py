@@ -58,6 +58,16 @@ def _name_the_server(folder: Path) -> None:
     _mount(hosts, "/etc/hosts")
 
 
+def _let_names_hang(folder: Path) -> socket.socket:
+    """A name server that never answers, and no file that knows the name."""
+    (folder / "hosts").write_text("127.0.0.1 localhost\n")
+    (folder / "resolv.conf").write_text("nameserver 127.0.0.1\n")
+    _mount(folder / "resolv.conf", "/etc/resolv.conf")
+    silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    silent.bind(("127.0.0.1", 53))
+    return silent
+
+
 def _start_cluster(folder: Path, ends: ExitStack) -> tuple[Callable[..., None], dict[str, str]]:
     """What sets the pod's node, and the environment of the pod."""
     cluster = Cluster()
@@ -94,6 +104,8 @@ def main() -> int:
         if "node" in said:
             set_node, env = _start_cluster(path.parent, ends)
             set_node(**said["node"])
+        if said.get("names_hang"):
+            ends.enter_context(_let_names_hang(path.parent))
         ends.enter_context(Server(controls, host=ADDRESS, port=80))
         threading.Thread(target=_follow, args=(path, controls, set_node), daemon=True).start()
         return subprocess.run(command, check=False, env={**os.environ, **env}).returncode

@@ -250,3 +250,16 @@ def test_sources_that_are_nowhere_delay_and_trouble_nothing(tmp_path: Path) -> N
     told = [line for line in left.told() if "kubernetes-node" in line]
     assert len(told) <= 1
     assert json.dumps(events(tmp_path, "NoticeHeard")) == "[]"
+
+
+def test_names_that_take_for_ever_delay_nothing(tmp_path: Path) -> None:
+    controls = tmp_path / "controls.json"
+    announce(controls, names_hang=True)
+    with Program(
+        HERE.format(steps=20, step="pass"), tmp_path, env=here("gce-metadata"), prefix=prefix(controls)
+    ) as running:
+        running.wait_for("begun")
+        began = time.monotonic()
+        left = running.leave()
+    assert left.code == 0, left.err
+    assert left.at - began < 2
