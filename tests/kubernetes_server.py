@@ -53,8 +53,9 @@ class Cluster:
         conditions = more.pop("conditions", [{"type": "Ready", "status": "True"}])
         self.put("nodes", name, metadata=metadata, spec={"taints": list(taints)}, status={"conditions": conditions})
 
-    def pod(self, name: str, node: str) -> None:
-        self.put("pods", name, metadata={"namespace": "training"}, spec={"nodeName": node})
+    def pod(self, name: str, node: str, *, address: str = "127.0.0.1", conditions: Any = (), **metadata: Any) -> None:
+        status = {"podIP": address, "podIPs": [{"ip": address}], "conditions": list(conditions)}
+        self.put("pods", name, metadata={"namespace": "training", **metadata}, spec={"nodeName": node}, status=status)
 
     def events(self, resource: str, name: str, since: int, seconds: float) -> Iterator[tuple[str, Json]]:
         """Changes of one object after a number, as they come."""
@@ -81,6 +82,8 @@ class _Handler(BaseHTTPRequestHandler):
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
         parts = url.path.removeprefix("/api/v1/").split("/")
         watch, resource = query.get("watch") in ("true", "True"), parts[0] if parts[0] != "namespaces" else parts[2]
+        if parts[0] == "namespaces" and parts[1] != "training":
+            return self._status(404, "NotFound")
         verb = "watch" if watch else "get"
         cluster.requests.append(f"{verb} {resource}")
         if self.headers.get("Authorization", "").lower() != f"bearer {TOKEN}":

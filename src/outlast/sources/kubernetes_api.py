@@ -51,11 +51,12 @@ class KubernetesApi:
         make_loader: Any = incluster_config.InClusterConfigLoader  # it has no types
         try:
             make_loader(token, certificate, environ=env).load_and_set(configuration)
-        except (ConfigException, OSError) as error:
+            self._server = (env["KUBERNETES_SERVICE_HOST"], int(env["KUBERNETES_SERVICE_PORT"]))
+        except (ConfigException, OSError, ValueError) as error:
             raise SourceUnavailable(f"no service account that the pod can use: {error}") from error
         configuration.proxy = None  # the API server is in the cluster, whatever the environment says
         configuration.retries = False
-        configuration.connection_pool_maxsize = 1
+        configuration.connection_pool_maxsize = 2  # the node and the pod
         configuration.socket_options = _socket_options()
         self._core = client.CoreV1Api(client.ApiClient(configuration))
         self._namespace_file = Path(token).with_name("namespace")
@@ -65,6 +66,16 @@ class KubernetesApi:
         try:
             return self._namespace_file.read_text().strip() or None
         except (OSError, ValueError):
+            return None
+
+    def own_address(self) -> str | None:
+        """The address under which the API server would see this process; nothing is sent for that."""
+        try:
+            family, *_ = socket.getaddrinfo(*self._server)[0]
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.connect(self._server)
+                return str(probe.getsockname()[0])
+        except OSError:
             return None
 
     def node(self, name: str) -> Json:
@@ -79,8 +90,15 @@ class KubernetesApi:
         """What happens to a node from a resource version on: (type, node); ends after a few minutes, and with the
         connection. Raises Forbidden, and SourceUnavailable too where the watch has expired (410).
         """
+        return self._watch(self._core.list_node, name, since)
+
+    def watch_pod(self, name: str, namespace: str, since: str) -> Iterator[tuple[str, Json]]:
+        """The same of a pod."""
+        return self._watch(lambda **how: self._core.list_namespaced_pod(namespace, **how), name, since)
+
+    def _watch(self, list_all: Callable[..., Any], name: str, since: str) -> Iterator[tuple[str, Json]]:
         response = _answer(
-            self._core.list_node,
+            list_all,
             (_CONNECT_SECONDS, _WATCH_SECONDS + _ANSWER_SECONDS),
             watch=True,
             field_selector=f"metadata.name={name}",
@@ -168,3 +186,25 @@ def _socket_options() -> list[tuple[int, int, int]]:
     ]
     known = [(getattr(socket, name, None), value) for name, value in _KEEPALIVE.items()]
     return options + [(socket.IPPROTO_TCP, number, value) for number, value in known if number is not None]
+
+
+# --- what may be missing in an object, or be something else ------------------------------------------
+
+
+def part(thing: Json, *names: str) -> dict[str, Any]:
+    """A part of an object; empty where it is missing or something else."""
+    for name in names:
+        inner = thing.get(name)
+        thing = inner if isinstance(inner, dict) else {}
+    return thing
+
+
+def parts(thing: Json, name: str, listed: str) -> list[dict[str, Any]]:
+    """The objects in a list of a part; empty where there is none."""
+    found = part(thing, name).get(listed)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def text(value: object) -> str:
+    """A short text; empty for anything else."""
+    return value.strip()[:253] if isinstance(value, str) and value.isprintable() else ""
