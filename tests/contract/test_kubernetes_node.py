@@ -1,6 +1,7 @@
 """The pod's own node through the official client, against an API server with rights, expired watches and cut lines."""
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -214,9 +215,25 @@ def test_a_pod_that_cannot_find_its_node_says_what_helps(pod: Pod, capsys: pytes
     assert "reading pod training/trainer-0 gives HTTP 403; set NODE_NAME from spec.nodeName" in line
 
 
-def test_outside_a_cluster_there_is_no_source(server: ApiServer) -> None:
-    with pytest.raises(SourceUnavailable, match="no service account"):
+def test_outside_a_cluster_there_is_no_source_and_no_line(server: ApiServer) -> None:
+    with pytest.raises(SourceUnavailable, match="this is no pod") as outside:
         Pod(server, {"KUBERNETES_SERVICE_HOST": ""})
+    assert not outside.value.told
+
+
+@pytest.mark.parametrize("missing", ["token", "ca.crt"])
+def test_a_pod_without_a_service_account_says_so(missing: str, server: ApiServer, tmp_path: Path) -> None:
+    (tmp_path / "account" / missing).unlink()
+    with pytest.raises(SourceUnavailable, match="no service account") as alone:
+        Pod(server, {})
+    assert alone.value.told
+
+
+def test_without_the_client_one_line_names_the_command(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    with pytest.raises(SourceUnavailable, match=r"pip install 'outlast\[kubernetes\]'") as bare:
+        Pod(server, {})
+    assert bare.value.told
 
 
 def test_a_host_that_has_the_name_of_another_pod_is_found_out(

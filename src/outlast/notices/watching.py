@@ -102,11 +102,14 @@ def _open_and_watch(name: str, board: NoticeBoard, surroundings: Surroundings) -
 def _opened(name: str, board: NoticeBoard, surroundings: Surroundings) -> Sequence[NoticeSource]:
     try:
         return sources_named(name)(surroundings)
+    except SourceUnavailable as error:
+        said, aloud = str(error), error.told
     except Exception as error:  # noqa: BLE001 - as above: a source that cannot even be opened is told, and no more
-        said = str(error) if isinstance(error, SourceUnavailable) else f"{type(error).__name__}: {error}"
-        board.say(SourceTrouble(name, said[:_LONGEST_TEXT]))
+        said, aloud = f"{type(error).__name__}: {error}", True
+    board.say(SourceTrouble(name, said[:_LONGEST_TEXT]))
+    if aloud:
         surroundings.console.warning(f"{name} is not watched for notices: {said}")
-        return ()
+    return ()
 
 
 def _start(name: str, work: Callable[[], None]) -> None:

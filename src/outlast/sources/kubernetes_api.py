@@ -37,6 +37,8 @@ class KubernetesApi:
     """
 
     def __init__(self, env: Mapping[str, str]) -> None:
+        if not env.get("KUBERNETES_SERVICE_HOST"):
+            raise SourceUnavailable("this is no pod: KUBERNETES_SERVICE_HOST is not set", absent=True)
         try:
             from kubernetes import client  # noqa: PLC0415 - loaded in the thread of the source, not with the program
             from kubernetes.config import ConfigException, incluster_config  # noqa: PLC0415 - as above
@@ -44,7 +46,8 @@ class KubernetesApi:
             if error.name is None or error.name.partition(".")[0] != "kubernetes":
                 raise
             raise SourceUnavailable(
-                "the Kubernetes client is not installed (pip install 'outlast[kubernetes]'); SIGTERM is heard"
+                "the Kubernetes client is not installed (pip install 'outlast[kubernetes]'); SIGTERM is heard",
+                told=True,
             ) from error
         configuration = client.Configuration()
         token, certificate = incluster_config.SERVICE_TOKEN_FILENAME, incluster_config.SERVICE_CERT_FILENAME
@@ -53,7 +56,7 @@ class KubernetesApi:
             make_loader(token, certificate, environ=env).load_and_set(configuration)
             self._server = (env["KUBERNETES_SERVICE_HOST"], int(env["KUBERNETES_SERVICE_PORT"]))
         except (ConfigException, OSError, ValueError) as error:
-            raise SourceUnavailable(f"no service account that the pod can use: {error}") from error
+            raise SourceUnavailable(f"no service account that the pod can use: {error}", told=True) from error
         configuration.proxy = None  # the API server is in the cluster, whatever the environment says
         configuration.retries = False
         configuration.connection_pool_maxsize = 2  # the node and the pod

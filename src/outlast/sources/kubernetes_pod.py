@@ -55,8 +55,9 @@ class OwnPod:
         metadata = part(pod, "metadata")
         if metadata.get("deletionTimestamp"):
             grace = metadata.get("deletionGracePeriodSeconds")
-            known = unbroken and isinstance(grace, int) and 0 < grace <= _LONGEST_GRACE_SECONDS
-            until = Deadline(self._clock.monotonic_seconds() + grace) if known else None
+            until = None
+            if unbroken and type(grace) is int and 0 < grace <= _LONGEST_GRACE_SECONDS:
+                until = Deadline(self._clock.monotonic_seconds() + grace)
             return (Disruption("deletion", "the pod is being deleted", "final", until),)
         for condition in parts(pod, "status", "conditions"):
             if condition.get("type") == "DisruptionTarget" and condition.get("status") == "True":

@@ -46,9 +46,9 @@ class MetadataServer:
             parts = urlsplit(f"//{host.strip()}")
             self._host, self._port = parts.hostname or "", parts.port or 80
         except ValueError as error:
-            raise SourceUnavailable(f"{host!r} is no host of a metadata server: {error}") from error
+            raise SourceUnavailable(f"{host!r} is no host of a metadata server: {error}", told=True) from error
         if not self._host or parts.path or parts.query:
-            raise SourceUnavailable(f"{host!r} is no host of a metadata server")
+            raise SourceUnavailable(f"{host!r} is no host of a metadata server", told=True)
 
     def ask(self, path: str, headers: Mapping[str, str], *, seconds: float, method: str = "GET") -> Answer:
         """One exchange, over in `seconds` (and the time that it takes to look the name up).
