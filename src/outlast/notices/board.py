@@ -34,7 +34,7 @@ class NoticeBoard:
         self.notice: Notice | None = None
         self._surroundings = surroundings
         self._merge = Merge(surroundings.grace_seconds, clock)
-        self._changed = threading.Condition(threading.Lock())
+        self._changed = threading.Condition()  # reentrant: a signal handler may look at the job
         self._telling = threading.Lock()
         self._words: deque[Notice | Event] = deque()
         self._on_notice: WeakMethod[OnNotice] | None = None
