@@ -13,7 +13,7 @@ class Board:
     """As NoticeBoard, for the threads that watch."""
 
     def __init__(self, clock: Any, grace_seconds: float) -> None:
-        self.merge = Merge(grace_seconds, clock)
+        self.merge = Merge(lambda _: grace_seconds, clock)
         self.told: list[Notice | Event] = []
 
     def report(self, source: str, seen: Sequence[Disruption]) -> None:

@@ -19,7 +19,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.merge = Merge(GRACE_SECONDS, self.clock)
+        self.merge = Merge(lambda source: 120.0 if source == "slow" else GRACE_SECONDS, self.clock)
 
     def one(self, key: str, kind: DisruptionKind = "advance", seconds: float | None = None) -> Disruption:
         until = None if seconds is None else Deadline(self.clock.monotonic_seconds() + seconds)
@@ -51,6 +51,13 @@ def test_a_deadline_that_nobody_knows_is_the_platforms_grace(heard: Heard) -> No
     assert isinstance(told, Notice)
     assert heard.now == ("SIGTERM", "final", GRACE_SECONDS)
     assert (told.grace_seconds, told.deadline.timestamp()) == (30, heard.clock.wall_seconds() + 30)
+
+
+def test_a_source_may_leave_another_grace_than_the_rest(heard: Heard) -> None:
+    heard.sees("slow", heard.one("a"))
+    assert heard.now == ("slow", "advance", 120)
+    heard.signal()
+    assert heard.left == GRACE_SECONDS
 
 
 def test_the_earliest_deadline_counts_whoever_came_first(heard: Heard) -> None:

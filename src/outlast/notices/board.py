@@ -33,7 +33,7 @@ class NoticeBoard:
     def __init__(self, surroundings: Surroundings, clock: Clock) -> None:
         self.notice: Notice | None = None
         self._surroundings = surroundings
-        self._merge = Merge(surroundings.grace_seconds, clock)
+        self._merge = Merge(self._grace_after, clock)
         self._changed = threading.Condition()  # reentrant: a signal handler may look at the job
         self._telling = threading.Lock()
         self._words: deque[Notice | Event] = deque()
@@ -137,6 +137,10 @@ class NoticeBoard:
     def _leave(self) -> None:
         leave_code = self._leave_code() if self._leave_code is not None else None
         os._exit(leave_code() if leave_code is not None else self._surroundings.interrupted_exit_code)
+
+    def _grace_after(self, source: str) -> float:
+        """The grace that the platform gives after a word of one source: `gce-metadata` of "gce-metadata preempted"."""
+        return self._surroundings.grace_seconds
 
     def _margin_seconds(self, notice: Notice) -> float:
         return min(self._surroundings.margin_seconds, _MARGIN_SHARE * notice.grace_seconds)

@@ -1,6 +1,6 @@
 """Merges what all sources say into one notice: the earliest deadline counts, and what is final stays."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -14,11 +14,14 @@ _SAME_SECONDS = 1.0
 
 
 class Merge:
-    """What stands, by source and key. Not safe for several threads: the board's lock is around it."""
+    """What stands, by source and key. Not safe for several threads: the board's lock is around it.
 
-    def __init__(self, grace_seconds: float, clock: Clock) -> None:
+    `grace_after` gives the seconds that a source leaves when it does not say.
+    """
+
+    def __init__(self, grace_after: Callable[[str], float], clock: Clock) -> None:
         self.notice: Notice | None = None
-        self._grace_seconds, self._clock = grace_seconds, clock
+        self._grace_after, self._clock = grace_after, clock
         self._standing: dict[tuple[str, str], Notice] = {}
         self._advised: dict[str, set[tuple[str, str]]] = {}
 
@@ -51,7 +54,7 @@ class Merge:
         """Puts a disruption among what stands; None where that changes nothing."""
         kind: Literal["final", "advance"] = "final" if one.kind == "final" else "advance"
         now = self._clock.monotonic_seconds()
-        grace = self._grace_seconds if one.deadline is None else one.deadline.at_monotonic_seconds - now
+        grace = self._grace_after(source) if one.deadline is None else one.deadline.at_monotonic_seconds - now
         new = make_notice(source, one.reason, grace, self._clock, kind=kind)
         old = self._standing.get((source, one.key))
         if old is not None and old.kind == new.kind:

@@ -1,7 +1,7 @@
 """Asks a cloud's metadata server, which any stranger may stand in for: a bounded answer, or a clear failure in time.
 
 No proxy, no redirect, no cookie, no kept connection; the whole exchange has one time limit, and the answer one size
-limit, which no library for HTTP offers together. Why http.client: docs/decisions/0010-notice-sources.md.
+limit, which no library for HTTP offers together. Why http.client: docs/decisions/0012-notice-sources.md.
 """
 
 import http.client
