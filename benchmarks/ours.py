@@ -16,6 +16,7 @@ from benchmarks.states import State
 OURS = {f"outlast {mode}": mode for mode in ("background", "lazy", "blocking")}
 _NAME = "bench"
 _READ_BACK_SECONDS = 120.0
+_TOUCHING_SECONDS = 2.0  # and given beside the first steps
 
 
 class Outlast:
@@ -39,8 +40,9 @@ class Outlast:
             folder / "store", state=state.parts, every="1h", keep=1, name=_NAME, random_state=False, saving=self._mode
         )
         self._loop = iter(self._job.steps(None))
-        for _ in range(3):  # the memory of saves is got at the first border
+        for _ in range(3):  # the memory of saves is asked for at the first border
             next(self._loop)
+        time.sleep(_TOUCHING_SECONDS)
         self._begun = 0.0
 
     def save(self) -> Stall:

@@ -7,6 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
 from benchmarks.figures import FIGURES, GOALS, LIMIT_TITLES, LIMITS, Figure
+from benchmarks.goodput_report import goodput_tables
 from benchmarks.samples import STEADY, Judged, Samples, judge, moved, no_verdict
 
 WIDTH = 140
@@ -33,6 +34,7 @@ def tables(samples: Samples) -> Iterator[RenderableType]:
     judged = [one for state in samples.states for goal in GOALS if (one := judge(samples, state, goal))]
     if judged:
         yield goals_table(judged)
+    yield from goodput_tables(samples)
 
 
 def limits_table(samples: Samples, state: str) -> Table:

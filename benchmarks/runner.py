@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.figures import LIMITS
+from benchmarks.goodput_report import replay_all
 from benchmarks.one_run import Request
 from benchmarks.samples import Result, is_ours
 
-PARTS = ("stall", "slowdown", "restore", "incremental", "step", "sigterm")
+PARTS = ("stall", "slowdown", "restore", "incremental", "step", "sigterm", "goodput")
 NO_STATE = "any state"
 _LONGEST_REASON = 200
 
@@ -40,7 +41,9 @@ class Plan:
 
 
 def run_all(plan: Plan) -> Iterator[Result]:
-    """Every run of every round, as each ends."""
+    """Every run of every round, as each ends; goodput once, since it is reckoned and not timed."""
+    if "goodput" in plan.parts:
+        yield from replay_all()
     for number in range(plan.rounds):
         yield from Round(plan, number).run()
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from outlast.disruptions import Disruption
 from outlast.events import Event
 from outlast.notices.merge import Merge
 from outlast.notices.notice import Notice
-from outlast.ports import Disruption
 
 
 class Board:

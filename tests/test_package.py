@@ -94,7 +94,7 @@ def test_init_writes_the_example_once_and_never_over_a_file(run: Run, tmp_path: 
 
 def test_platform_reports_every_fact_with_its_source(run: Run) -> None:
     shown = json.loads(run("outlast", "platform", "--json").stdout)
-    assert shown["platform"] == "local"
+    assert shown["platform"] in ("local", "gce-spot", "aws-spot", "azure-spot")  # by whose machine this is
     assert shown["grace_seconds"] == 30
     assert shown["exit_code_interrupted"] == 143
     assert set(shown["sources"]) == set(shown) - {"sources"}

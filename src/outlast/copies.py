@@ -31,6 +31,7 @@ class Copies:
         self._lazy = LazyShare(state) if lazily and wanted else None
         self._layout: ImageLayout | None = None
         self.ready = False  # whether a copy was made or prepared
+        self._hurry = False
 
     def laid_out(self, snapshot: Snapshot) -> ImageLayout:
         """The layout of a snapshot, kept as long as its table stays."""
@@ -39,7 +40,7 @@ class Copies:
         return self._layout
 
     def prepare(self, snapshot: Snapshot) -> None:
-        """Works out the layout and gets the memory, so that the first save takes no longer than the later ones."""
+        """Works out the layout and gets the memory; `touch` follows."""
         self.ready = True
         layout = self.laid_out(snapshot)
         if self.possible and self._fits(layout):
@@ -47,6 +48,14 @@ class Copies:
                 self._buffer.prepare(layout, snapshot)
             except (OSError, MemoryError) as error:
                 self._give_up(layout, str(error))
+
+    def touch(self) -> None:
+        """Has the machine give the memory, in another thread: copying into fresh memory takes several times as long."""
+        self._buffer.touch(lambda: not self._hurry)
+
+    def hurry(self) -> None:
+        """Nobody has the time to wait for `touch`, from now on."""
+        self._hurry = True
 
     def take(self, snapshot: Snapshot) -> StateCopy | None:
         """Copies a snapshot; None, once it is said, where there is no memory for that."""

@@ -3,8 +3,9 @@
     OutlastError
     ├── LoopMisused                   the loop was used in a way that cannot be counted
     ├── ObjectExists                  a create-only object was already there
-    ├── ObjectMissing                 a named object is not in the store
-    ├── CheckpointCorrupt             one checkpoint does not verify
+    ├── BadObject
+    │   ├── ObjectMissing             a named object is not in the store
+    │   └── CheckpointCorrupt         one checkpoint does not verify
     └── ExitingError                  also a SystemExit: at the top it leaves with its code
         ├── SettingsError        78   a setting that cannot work
         ├── StateUnsupported     78   a value that cannot be restored faithfully
@@ -34,11 +35,17 @@ class ObjectExists(OutlastError):
     """A create-only object was already there: somebody else was first."""
 
 
-class ObjectMissing(OutlastError):
+class BadObject(OutlastError):
+    """An object of a store is not what it should be. `file`: which data file, where that is known and it is one."""
+
+    file: str | None = None
+
+
+class ObjectMissing(BadObject):
     """A named object is not in the store."""
 
 
-class CheckpointCorrupt(OutlastError):
+class CheckpointCorrupt(BadObject):
     """One checkpoint does not verify; the text names the file and what is wrong with it."""
 
 

@@ -46,7 +46,7 @@ class Job:
       at once, naming its key path.
     - `name`: default the platform's job name, else the script's file name without suffix.
     - `run`: default $OUTLAST_RUN, else the newest run ("run-1", …).
-    - `every`: when to save: "auto" (Young's interval from measured cost and the platform's rate of interruptions),
+    - `every`: when to save: "auto" (from what saves cost, how often interruptions come, and with what notice),
       a duration ("5min", seconds), Steps(n), Epochs(n); "0s" is every step.
     - `saving`: "auto" writes saves beside the training where that pays (all but small states on a local disk) and there
       is memory for a copy of the state; "background" wants that always; "blocking" writes while the training waits,
@@ -89,6 +89,8 @@ class Job:
         with _telling(console_for(os.environ)):
             around = look_around(os.environ)
             _refuse_ranks(around)
+            if around.cut_grace:
+                around.console.warning(around.cut_grace)
             named = run or around.env.get("OUTLAST_RUN") or None
             fresh, rollback_to = _parsed_resume(resume)
             options = Options(

@@ -1,11 +1,11 @@
-"""The doors to the outside world: of stores, platforms, sources of notices, array frameworks."""
+"""The doors to the outside world: what the engine needs of a store, a platform, an array framework."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from outlast.clock import Deadline
+from outlast.firmware import Firmware
 
 Bytes = bytes | bytearray | memoryview
 
@@ -142,10 +142,31 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class KnownGrace:
+    """One thing that is known about the time from a notice to SIGKILL, and who says so. Of several the smallest counts.
+
+    `gives_way`: an assumption, which counts only until the user says otherwise. `notice`: the one notice source that
+    it is about; None for all of them.
+    """
+
+    seconds: float
+    source: str
+    gives_way: bool = False
+    notice: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PlatformFacts:
     """What a platform does to a job, each fact with its source in `sources`.
 
-    Seconds throughout. `grace_seconds` runs from the notice to SIGKILL. Retries are per task.
+    Seconds throughout. `grace_seconds` runs from the notice to SIGKILL, where nobody says otherwise;
+    `longest_grace_seconds` is the most that the platform gives, whatever it is asked for (None: no limit is known).
+    Retries are per task. `notice_share` is the share of interruptions that are expected to come with a notice, until
+    they have been counted. `notice_sources` are names of signals, and of what else can be watched there.
+    `migration_signals` come before and after a move to another host: no notice, but connections break, and time passes.
+    `procedure` is how the platform ends a job, where `rehearse` can do the same: "container" is the first signal of
+    `notice_sources` to the first process, and SIGKILL to all of them a grace later. `provisional`: not yet proven by a
+    kill matrix of its own.
     """
 
     name: str
@@ -157,6 +178,20 @@ class PlatformFacts:
     notice_sources: tuple[str, ...]
     logs: Literal["json", "plain"]
     sources: Mapping[str, str] = field(default_factory=dict)
+    longest_grace_seconds: float | None = None
+    notice_share: float = 0.5
+    migration_signals: tuple[str, ...] = ()
+    procedure: Literal["container"] | None = None
+    provisional: bool = False
+
+    def known_graces(self) -> tuple[KnownGrace, ...]:
+        """The grace where nobody says otherwise, and the most that there is."""
+        known = []
+        if self.longest_grace_seconds is not None:
+            known.append(KnownGrace(self.longest_grace_seconds, self.sources["longest_grace_seconds"]))
+        if self.grace_seconds != self.longest_grace_seconds:
+            known.append(KnownGrace(self.grace_seconds, self.sources["grace_seconds"], gives_way=True))
+        return tuple(known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +206,13 @@ class Identity:
 
 
 class Platform(Protocol):
-    """A place where jobs run. `env` is the process environment."""
+    """A place where jobs run. `env` is the process environment. Nothing here asks a network or changes anything."""
 
     @property
     def facts(self) -> PlatformFacts: ...
 
-    def detect(self, env: Mapping[str, str]) -> bool:
-        """Whether this process runs there."""
+    def detect(self, env: Mapping[str, str], firmware: Firmware) -> bool:
+        """Whether this process runs there; asked only when nobody before it in the registry has said yes."""
         ...
 
     def identity(self, env: Mapping[str, str]) -> Identity:
@@ -188,62 +223,10 @@ class Platform(Protocol):
         """The variables that the platform would set for such a process (the inverse of `identity`)."""
         ...
 
+    def graces(self, env: Mapping[str, str]) -> tuple[KnownGrace, ...]:
+        """All that is known of the grace here, apart from the user's own word; never empty.
 
-# --- notice sources -------------------------------------------------------------------------------
-
-
-DisruptionKind = Literal["final", "advance", "advisory"]
-
-
-@dataclass(frozen=True, slots=True)
-class Disruption:
-    """What a source says will happen to this process or to its machine.
-
-    `key` tells it from others of the source. `kind`: "final", the platform has begun to end this process, and nothing
-    takes that back; "advance", it will, unless the source stops saying so; "advisory", it is worth a record and
-    stops nothing. `deadline` is when the process may be gone; None where that is unknown: the platform's grace counts.
-    """
-
-    key: str
-    reason: str
-    kind: DisruptionKind = "advance"
-    deadline: Deadline | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What a source sees: all that stands now, and in how many seconds it wants to look again.
-
-    What it saw before and does not see any more is revoked.
-    """
-
-    disruptions: tuple[Disruption, ...] = ()
-    again_seconds: float = 0.0
-
-
-class SourceUnavailable(Exception):
-    """A source cannot be asked; the text says why, and what was seen before stands.
-
-    `absent`: there is nothing of the kind here, so that asking seldom is enough. `told`: worth a line, once.
-    """
-
-    def __init__(self, why: str, *, absent: bool = False, told: bool = False) -> None:
-        super().__init__(why)
-        self.absent, self.told = absent, told
-
-
-class NoticeSource(Protocol):
-    """A place where a platform announces that it wants its machine back."""
-
-    @property
-    def name(self) -> str:
-        """As in `PlatformFacts.notice_sources`, with the key that is watched where there are several."""
-        ...
-
-    def look(self) -> Look:
-        """Asks once; may wait until something changes. Runs in a thread of its own; raises SourceUnavailable.
-
-        The first one says what stands already.
+        Raises SettingsError when a variable of the platform makes no sense.
         """
         ...
 

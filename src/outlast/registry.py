@@ -6,12 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 
+from outlast.disruptions import NoticeSource
 from outlast.errors import SettingsError
-from outlast.ports import Framework, NoticeSource, Platform, Store
+from outlast.firmware import Firmware, read_firmware
+from outlast.ports import Framework, Platform, Store
 
-# In the order of detection; "local" matches always.
+# In the order of detection. Cloud Run and pods of GKE run on machines whose firmware says "Compute Engine", AWS Batch
+# also starts pods, and Slurm's nodes may be any of them. Of the kinds of GKE the one with the least grace comes first;
+# "local" matches always.
 PLATFORMS = {
     "cloud-run": "outlast.platforms.cloud_run:CloudRunPlatform",
+    "slurm": "outlast.platforms.slurm:SlurmPlatform",
+    "aws-spot": "outlast.platforms.aws_spot:AwsSpotPlatform",
+    "gke-spot": "outlast.platforms.pods:gke_spot_pods",
+    "gke-tpu": "outlast.platforms.pods:gke_tpu_pods",
+    "gke-gpu": "outlast.platforms.pods:gke_gpu_pods",
+    "kubernetes": "outlast.platforms.pods:pods",
+    "gce-spot": "outlast.platforms.gce_spot:GceSpotPlatform",
+    "azure-spot": "outlast.platforms.azure_spot:AzureSpotPlatform",
     "local": "outlast.platforms.local:LocalPlatform",
 }
 STORES = {
@@ -43,20 +55,29 @@ def _load(entry: str) -> Any:
 
 
 def platform_named(name: str) -> Platform:
-    """The platform of that name; raises SettingsError for an unknown one."""
+    """The platform of that name, proven or provisional; raises SettingsError for an unknown one."""
     if name not in PLATFORMS:
+        proven = proven_platforms()
         raise SettingsError(
-            f"platform {name!r} is not known (OUTLAST_PLATFORM, --platform); there are {', '.join(PLATFORMS)}"
+            f"platform {name!r} is not known (OUTLAST_PLATFORM, --platform); there are {', '.join(proven)}, "
+            f"and provisionally {', '.join(known for known in PLATFORMS if known not in proven)}"
         )
     return cast(Platform, _load(PLATFORMS[name])())
 
 
-def detect_platform(env: Mapping[str, str]) -> Platform:
-    """OUTLAST_PLATFORM if set, else the first platform that recognises the environment."""
-    named = env.get("OUTLAST_PLATFORM")
+@cache
+def proven_platforms() -> tuple[str, ...]:
+    """The names to list in help: platforms that have a kill matrix, a real server in the tests and a how-to."""
+    return tuple(name for name in PLATFORMS if not platform_named(name).facts.provisional)
+
+
+def detect_platform(env: Mapping[str, str], firmware: Firmware | None = None) -> Platform:
+    """OUTLAST_PLATFORM if set, else the first platform that recognises the environment or the machine's firmware."""
+    named = env.get("OUTLAST_PLATFORM", "").strip()
     if named:
         return platform_named(named)
-    return next(found for name in PLATFORMS if (found := platform_named(name)).detect(env))
+    machine = read_firmware() if firmware is None else firmware
+    return next(found for name in PLATFORMS if (found := platform_named(name)).detect(env, machine))
 
 
 def open_store(url: str) -> Store:

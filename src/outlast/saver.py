@@ -56,7 +56,8 @@ class Speed:
 class Flight:
     """A save under way beside the training: written there, or only read back there.
 
-    `error` and `superseded` are set when it has ended badly; `ended_at` when it has ended.
+    `committed` is set once it is durable; `error` and `superseded` when it has ended badly; `ended_at` when it has
+    ended. Nobody cares for one that was `left` any more.
     """
 
     step: int
@@ -67,6 +68,8 @@ class Flight:
     stall_seconds: float
     written_beside: bool
     ended_at: float = 0.0
+    committed: bool = False
+    left: bool = False
     error: str | None = None
     superseded: Superseded | None = None
     postponed: bool = False

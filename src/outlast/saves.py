@@ -21,8 +21,9 @@ from outlast.events import SaveFailed as SaveFailedEvent
 from outlast.garbage import collector_at_rest
 from outlast.notices import NoticeBoard
 from outlast.options import Options
+from outlast.planning.period import ASSUMED_SLOWDOWN
 from outlast.saver import Flight, GivenUp, Mark, Speed
-from outlast.schedule import schedule_for
+from outlast.schedule import Expected, schedule_for
 from outlast.settings import Surroundings
 from outlast.state.parts import Progress, UserState
 from outlast.state.randomness import RandomState
@@ -37,9 +38,10 @@ _LEAST_BACKGROUND_BYTES = 1 << 20
 # still ends soon.
 _BACKGROUND_BYTES_PER_SECOND = 400e6
 _BACKGROUND_SECONDS = 60.0
-# What persisting is taken to cost the training beside it, as a share of the time that it takes: the goal of
-# docs/benchmarks.md, and not measured in the job.
-_BACKGROUND_SLOWDOWN = 0.03
+# At a notice, a read-back that hangs in one request is left to itself after so long.
+_READ_BACK_PATIENCE_SECONDS = 1.0
+_POLL_SECONDS = 0.05
+_THREAD = "outlast-saver"
 # At the end of the process a save that does not move for so long is given up. One request to a bucket may take minutes.
 _NO_PROGRESS_SECONDS = 180.0
 
@@ -69,8 +71,14 @@ class Saves:
         self._console, self._clock = around.console, around.clock
         self._schedule = schedule_for(
             options.every,
-            mean_seconds_between_interruptions=around.facts.mean_seconds_between_interruptions,
-            state_bytes=state.bytes,
+            expected=Expected(
+                between_seconds=around.facts.mean_seconds_between_interruptions,
+                state_bytes=state.bytes,
+                grace_seconds=around.grace_seconds,
+                margin_seconds=around.margin_seconds,
+                # Half, so that one save may fail before more than the limit is at risk.
+                longest_loss_seconds=math.inf if options.risk_limit_seconds is None else options.risk_limit_seconds / 2,
+            ),
         )
         self._attempt: Attempt | None = None
         self._requested: bool | None = None  # the user's wish: None, or whether the checkpoint is to be pinned
@@ -78,7 +86,7 @@ class Saves:
         self._overdue = False
         self._failures = 0
         self._retry_at = 0.0
-        self._saver = Worker("outlast-saver")
+        self._saver = Worker(_THREAD)
         self._copies = Copies(state, self._console, wanted=False, lazily=False)
         self._large = False  # whether it pays to do things beside the training
         self._flight: Flight | None = None
@@ -151,6 +159,7 @@ class Saves:
         if not self._is_due(progress):
             if self._large and not self._copies.ready and progress.mark != self.saved_mark:
                 self._copies.prepare(self._snapshot(progress, held))
+                self._saver.begin(self._copies.touch)
             return
         if self._clock.monotonic_seconds() < self._retry_at or not self.wanted(progress):
             return
@@ -192,6 +201,7 @@ class Saves:
     def _save_beside(self, progress: Progress, held: RandomState | None) -> bool:
         """Copies the state and has it written; False where there is no memory for a copy."""
         began = self._clock.monotonic_seconds()
+        self._saver.wait()  # for memory that is still being touched
         copy = self._copies.take(self._snapshot(progress, held))
         if copy is None:
             return False
@@ -206,6 +216,7 @@ class Saves:
         speed = Speed(max(_BACKGROUND_BYTES_PER_SECOND, size / _BACKGROUND_SECONDS), self._clock)
         wishes = self._take_wishes() if written_beside else Wishes()
         flight = Flight(progress.completed, progress.mark, wishes, speed, now, now - began, written_beside)
+        flight.committed = not written_beside
         self._flight, self._taken_mark = flight, progress.mark
         if self._board.notice is not None:
             flight.speed.give_up()
@@ -222,6 +233,7 @@ class Saves:
             self._fail(flight, error)
         else:
             before, self._safe = self._safe, _Safe(record.name, flight.mark, flight.taken_at)
+            flight.committed = True
             self._confirm(flight, record, before)
         flight.ended_at = self._clock.monotonic_seconds()
 
@@ -232,8 +244,9 @@ class Saves:
         except GivenUp:
             pass
         except BaseException as error:  # noqa: BLE001 - as above
-            self._safe = before
-            self._fail(flight, error)
+            if not flight.left:
+                self._safe = before
+                self._fail(flight, error)
 
     def _fail(self, flight: Flight, error: BaseException) -> None:
         flight.error = _said(error)
@@ -252,27 +265,47 @@ class Saves:
         self._failures, self._retry_at = 0, 0.0
         if flight.written_beside:
             beside = flight.ended_at - flight.taken_at
-            self._schedule.measured(flight.stall_seconds + _BACKGROUND_SLOWDOWN * beside)
+            self._schedule.measured(flight.stall_seconds, persist_seconds=beside, slowdown=ASSUMED_SLOWDOWN)
 
     def wait(self, *, until_notice: bool = False) -> None:
         """Waits for what is under way, at full speed; what is read back is left at a notice. Raises Superseded."""
         flight = self._flight
+        self._copies.hurry()
         if flight is not None and self._board.notice is not None:
             flight.speed.give_up()
         elif flight is not None:
             flight.speed.hurry()
         self.running, before = True, self.running
+        left_at = math.inf
         try:
-            while not self._saver.wait(0.05 if until_notice else None):
-                if until_notice and self._board.notice is not None:
+            while not self._saver.wait(_POLL_SECONDS):
+                if self._board.notice is None:
+                    continue
+                if until_notice:
+                    return
+                now = self._clock.monotonic_seconds()
+                left_at = min(left_at, now + _READ_BACK_PATIENCE_SECONDS)
+                if now >= left_at and flight is not None and flight.committed:
+                    self._leave(flight)
                     return
         finally:
             self.running = before
         self._collect()
 
+    def _leave(self, flight: Flight) -> None:
+        """What is being read back hangs: it is durable, and another thread takes what is still to be saved."""
+        flight.left = True
+        self._flight = None
+        self._saver = Worker(_THREAD)
+        try:
+            self._saver.start()
+        except RuntimeError:  # the interpreter is on its way out
+            self._large = self._copies.possible = False
+
     def hear_notice(self) -> None:
         """A notice has come: what is being written is written at full speed, what is being read back can wait."""
         flight = self._flight
+        self._copies.hurry()
         if flight is not None:
             flight.speed.give_up()
 

@@ -1,12 +1,16 @@
-"""Where this process runs and what its environment asks for: argument beats environment beats platform."""
+"""Where this process runs and what its environment asks for: argument beats environment beats platform.
+
+But for the grace: there the smallest that is known counts, since nobody's wish makes a platform wait longer.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from outlast.clock import Clock, SystemClock, parse_duration
+from outlast.clock import Clock, SystemClock, format_duration, parse_duration
 from outlast.console import Console
 from outlast.errors import SettingsError
-from outlast.ports import Identity, PlatformFacts
+from outlast.firmware import Firmware
+from outlast.ports import Identity, KnownGrace, Platform, PlatformFacts
 from outlast.registry import detect_platform, platform_named
 
 # Internal variables, from `outlast run` and `outlast rehearse` to the jobs that they start.
@@ -14,10 +18,17 @@ REHEARSAL_STORE = "OUTLAST_REHEARSAL_STORE"  # every store goes below this folde
 EVENTS_FILE = "OUTLAST_EVENTS_FILE"  # every event is also appended to this file
 SUPERVISED_EXECUTION = "OUTLAST_SUPERVISED_EXECUTION"  # one `outlast run`, whose retries belong together
 
+# torchrun sets the first in its workers; the second is its own setting (torch.distributed.launcher.api, torch 2.13).
+_TORCHRUN, _TORCHRUN_GRACE = "TORCHELASTIC_RUN_ID", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
+_TORCHRUN_GRACE_SECONDS = 30.0  # unless set; also where there is no such setting (pytorch/pytorch#68258)
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The platform as this process finds it, with the doors to its environment and its clock. Seconds."""
+    """The platform as this process finds it, with the doors to its environment and its clock. Seconds.
+
+    `grace_seconds` is the smallest grace that any notice here may leave; `graces` is all that it was chosen from.
+    """
 
     facts: PlatformFacts
     identity: Identity
@@ -25,6 +36,7 @@ class Surroundings:
     interrupted_exit_code: int
     env: Mapping[str, str] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
+    graces: tuple[KnownGrace, ...] = ()
 
     @property
     def console(self) -> Console:
@@ -35,25 +47,84 @@ class Surroundings:
         """How long before SIGKILL the process leaves by itself: a fifth of the grace, 30 s at most."""
         return min(0.2 * self.grace_seconds, 30.0)
 
+    @property
+    def usable_seconds(self) -> float:
+        """What is left of the grace for a final save."""
+        return self.grace_seconds - self.margin_seconds
+
+    @property
+    def grace(self) -> KnownGrace:
+        """The one that counts for every notice, and who says so."""
+        return min((self.grace_after(source) for source in self.facts.notice_sources), key=_by_seconds)
+
+    def grace_after(self, source: str) -> KnownGrace:
+        """The grace after a notice from one source, a name of `facts.notice_sources`; other names get the smallest."""
+        about = [
+            grace for grace in self.graces if grace.notice in (None, source) or source not in self.facts.notice_sources
+        ]
+        return min(about, key=_by_seconds, default=KnownGrace(self.grace_seconds, self.facts.name))
+
+    @property
+    def cut_grace(self) -> str | None:
+        """A line about the grace that the user named, where the job is given less; None where it is not."""
+        asked, given = self.graces[0] if self.graces else None, self.grace
+        if asked is None or asked.source not in _OF_THE_USER or given.seconds >= asked.seconds:
+            return None
+        return (
+            f"{asked.source}={asked.seconds:g} s is more than a job gets here: {format_duration(given.seconds)} "
+            f"({given.source}) counts"
+        )
+
 
 def look_around(
-    env: Mapping[str, str], *, platform: str | None = None, grace: str | float | None = None
+    env: Mapping[str, str],
+    *,
+    platform: str | None = None,
+    grace: str | float | None = None,
+    firmware: Firmware | None = None,
 ) -> Surroundings:
-    """What `env` says, with arguments taking precedence. Raises SettingsError naming what makes no sense."""
-    here = platform_named(platform) if platform else detect_platform(env)
-    if grace is not None:
-        grace_seconds = parse_duration(grace, setting="grace")
-    elif env.get("OUTLAST_GRACE"):
-        grace_seconds = parse_duration(env["OUTLAST_GRACE"], setting="OUTLAST_GRACE")
-    else:
-        grace_seconds = here.facts.grace_seconds
-    return Surroundings(
+    """What `env` says, with arguments taking precedence. Raises SettingsError naming what makes no sense.
+
+    `firmware` None is this machine's.
+    """
+    here = platform_named(platform) if platform else detect_platform(env, firmware)
+    found = Surroundings(
         facts=here.facts,
         identity=here.identity(env),
-        grace_seconds=grace_seconds,
+        grace_seconds=here.facts.grace_seconds,
         interrupted_exit_code=_exit_code(env, here.facts.interrupted_exit_code),
         env=env,
+        graces=_known_graces(here, env, grace),
     )
+    return replace(found, grace_seconds=found.grace.seconds)
+
+
+_ARGUMENT, _VARIABLE = "--grace", "OUTLAST_GRACE"
+_OF_THE_USER = (_ARGUMENT, _VARIABLE)
+
+
+def _known_graces(here: Platform, env: Mapping[str, str], argument: str | float | None) -> tuple[KnownGrace, ...]:
+    """The user's word, then the platform's without what gives way to that, then the launcher's."""
+    told: list[KnownGrace] = []
+    if argument is not None:
+        told = [KnownGrace(parse_duration(argument, setting="grace"), _ARGUMENT)]
+    elif env.get(_VARIABLE):
+        told = [KnownGrace(parse_duration(env[_VARIABLE], setting=_VARIABLE), _VARIABLE)]
+    theirs = [grace for grace in here.graces(env) if not (told and grace.gives_way)]
+    return (*told, *theirs, *_launcher_grace(env))
+
+
+def _launcher_grace(env: Mapping[str, str]) -> list[KnownGrace]:
+    """A launcher that was told to stop kills its workers after a time of its own, whatever the platform gives it."""
+    if not env.get(_TORCHRUN):
+        return []
+    text = env.get(_TORCHRUN_GRACE, "").strip()
+    seconds = parse_duration(text, setting=_TORCHRUN_GRACE) if text else _TORCHRUN_GRACE_SECONDS
+    return [KnownGrace(seconds, f"torchrun kills its workers then, unless {_TORCHRUN_GRACE} says otherwise")]
+
+
+def _by_seconds(grace: KnownGrace) -> float:
+    return grace.seconds
 
 
 def _exit_code(env: Mapping[str, str], default: int) -> int:

@@ -15,10 +15,10 @@ from kubernetes.config import incluster_config
 from kubernetes_server import ApiServer, Cluster
 from notice_desk import Board
 from outlast.clock import SystemClock
+from outlast.disruptions import SourceUnavailable
 from outlast.events import Advised, NoticeRevoked, SourceTrouble
 from outlast.notices.notice import Notice
 from outlast.notices.watching import Watching
-from outlast.ports import SourceUnavailable
 from outlast.settings import look_around
 from outlast.sources import kubernetes_api, kubernetes_watch
 from outlast.sources.kubernetes_node import kubernetes_node_sources

@@ -14,10 +14,10 @@ import pytest
 from notice_desk import Board
 from notice_servers import FAULTS, Controls, Server, azure_event
 from outlast.clock import SystemClock
+from outlast.disruptions import NoticeSource
 from outlast.events import Advised, NoticeRevoked, SourceTrouble
 from outlast.notices.notice import Notice
 from outlast.notices.watching import Watching
-from outlast.ports import NoticeSource
 from outlast.registry import SOURCES, sources_named
 from outlast.settings import look_around
 from outlast.sources import aws_imds, azure_events, gce_metadata
@@ -318,17 +318,17 @@ PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
     "aws-imds": lambda at: {"spot/instance-action": {"action": "stop", "time": at}},
     "azure-scheduled-events": lambda at: {"azure_events": [azure_event("Reboot", NotBefore=at)]},
 }
-MOMENTS = {
-    "soon": (in_seconds(200), 200),
-    "just over": (in_seconds(-20), GRACE_SECONDS),
-    "long over": (in_seconds(-7200), None),
-    "tomorrow": (in_seconds(86400), None),
-    "in the year 9999": ("9999-12-31T23:59:59Z", None),
-    "in the year 1": ("0001-01-01T00:00:00Z", None),
-    "in another notation": (format_datetime(datetime.now(UTC) + timedelta(seconds=200), usegmt=True), 200),
-    "no moment": ("soon", None),
-    "no date": ("2026-13-45T99:00:00Z", None),
-    "a flood": ("9" * 100, None),
+MOMENTS: dict[str, tuple[Callable[[], str], float | None]] = {
+    "soon": (lambda: in_seconds(200), 200),
+    "just over": (lambda: in_seconds(-20), GRACE_SECONDS),
+    "long over": (lambda: in_seconds(-7200), None),
+    "tomorrow": (lambda: in_seconds(86400), None),
+    "in the year 9999": (lambda: "9999-12-31T23:59:59Z", None),
+    "in the year 1": (lambda: "0001-01-01T00:00:00Z", None),
+    "in another notation": (lambda: format_datetime(datetime.now(UTC) + timedelta(seconds=200), usegmt=True), 200),
+    "no moment": (lambda: "soon", None),
+    "no date": (lambda: "2026-13-45T99:00:00Z", None),
+    "a flood": (lambda: "9" * 100, None),
 }
 
 
@@ -336,7 +336,7 @@ MOMENTS = {
 @pytest.mark.parametrize("name", PLACES)
 def test_a_moment_that_is_named_is_the_deadline_if_it_can_be_true(name: str, moment: str) -> None:
     at, left = MOMENTS[moment]
-    with desk(name, Controls(**PLACES[name](at))) as here:
+    with desk(name, Controls(**PLACES[name](at()))) as here:
         here.look()
         here.look()
         if left is None:

@@ -28,10 +28,13 @@ def test_prune_says_what_it_would_do_and_does_it_when_told(store: Path) -> None:
     assert said.exit_code == 0, said.output
     assert said.output.count("would be deleted") == 3
     assert "nothing was deleted" in said.output
+    planned = json.loads(run("checkpoints", "prune", store, "--keep", 2, "--json").output)
+    assert [one["verdict"] for one in planned["checkpoints"]].count("would be deleted") == 3
     assert steps(store) == [1, 2, 3, 4, 5]
     done = run("checkpoints", "prune", store, "--keep", 2, "--yes", "--json")
     found: dict[str, Any] = json.loads(done.output)
     assert found["applied"] is True
+    assert [one["verdict"] for one in found["checkpoints"]].count("deleted") == 3
     assert found["freed_bytes"] > 0
     assert steps(store) == [4, 5]
     assert resume(store) == (5, 5)
@@ -130,7 +133,9 @@ def test_export_refuses_two_tensors_of_one_name_a_part_that_is_not_there_and_a_f
 def test_export_of_a_damaged_checkpoint_leaves_no_file(store: Path, tmp_path: Path) -> None:
     [record] = save_at(store, [1])
     data_of(record).write_bytes(b"damaged")
-    assert run("checkpoints", "export", store, tmp_path / "x").exit_code == 1
+    failed = run("checkpoints", "export", store, tmp_path / "x")
+    assert failed.exit_code == 1
+    assert "--step takes one" in failed.output
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import mmap
 import struct
 from pathlib import Path
 
@@ -106,6 +107,22 @@ def test_a_buffer_is_used_again_and_grows_when_it_must() -> None:
     assert buffer.bytes == before
     buffer.reserve(before + 1)
     assert buffer.bytes > before
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
+
+
+def test_the_memory_of_a_buffer_is_the_machines_until_it_is_touched() -> None:
+    buffer = ImageBuffer()
+    before = resident_bytes()
+    buffer.reserve(64 << 20)
+    assert resident_bytes() - before < 16 << 20
+    wishes = iter([True, False])
+    buffer.touch(lambda: next(wishes))
+    assert resident_bytes() - before < 32 << 20
+    buffer.touch(lambda: True)
+    assert resident_bytes() - before > 60 << 20
 
 
 GIB = 1 << 30

@@ -1,6 +1,7 @@
 """Incremental saves: what is unchanged is not written again, and nothing that is referred to is ever deleted."""
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,47 @@ def test_of_a_large_array_only_the_changed_chunks_are_written(tmp_path: Path) ->
     record = saved.save()
     assert MIB <= record.written_bytes <= 1.1 * MIB
     assert saved.content(record) == {"state['table']": state["table"].tobytes()}
+
+
+@pytest.mark.parametrize("place", range(0, 400, 37))
+def test_an_unchanged_tenth_is_found_wherever_it_lies(tmp_path: Path, place: int) -> None:
+    """A sample of the pieces decides whether all are looked for."""
+    state = arrays(count=400, size=8192)
+    saved = Saved(tmp_path, state)
+    first = saved.save()
+    for number in range(400):
+        if not place <= number < place + 40:
+            state[f"a{number}"] += 1
+    assert saved.save().written_bytes < 0.95 * first.written_bytes
+
+
+class Counted(LiveImage):
+    """Counts the bytes that are asked for."""
+
+    asked = 0
+
+    def views(self, start: int, end: int) -> Iterator[memoryview]:
+        type(self).asked += end - start
+        return super().views(start, end)
+
+
+def test_where_nothing_is_unchanged_the_state_is_gone_through_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for the sample: what is hashed on its way to the disk is not read twice."""
+    monkeypatch.setattr("test_incremental.LiveImage", Counted)
+    state = arrays(count=1000, size=8192)
+    saved = Saved(tmp_path, state)
+    total = saved.save().total_bytes
+    assert Counted.asked == total
+    for array in state.values():
+        array[:] += 1
+    Counted.asked = 0
+    record = saved.save()
+    assert record.written_bytes == total
+    assert total < Counted.asked < 1.3 * total
+    expected = {f"state[{name!r}]": value.tobytes() for name, value in state.items()}
+    assert saved.content(record) == expected
 
 
 def test_the_base_may_be_the_checkpoint_that_an_earlier_attempt_left(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import outlast
+from outlast.disruptions import Disruption
 from outlast.events import Advised, Event
 from outlast.notices import Notice, NoticeBoard
 from outlast.notices.signals import disruption_of
-from outlast.ports import Disruption
 from outlast.settings import Surroundings, look_around
 from outlast.testing import FakeClock
 

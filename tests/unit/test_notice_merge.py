@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 
 from outlast.clock import Deadline
+from outlast.disruptions import Disruption, DisruptionKind
 from outlast.events import Advised, NoticeHeard, NoticeRevoked
 from outlast.notices.merge import Merge
 from outlast.notices.notice import Notice
-from outlast.ports import Disruption, DisruptionKind
 from outlast.testing import FakeClock
 
 GRACE_SECONDS = 30.0

@@ -4,6 +4,7 @@ The jobs run in this process, on a store in memory whose writes, reads and commi
 """
 
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +17,11 @@ import outlast
 from outlast.checkpoint.places import TaskPlace
 from outlast.checkpoint.read import open_checkpoint
 from outlast.checkpoint.record import load_record
+from outlast.clock import SystemClock
 from outlast.errors import StoreUnreachable
 from outlast.events import SaveCommitted, SaveFailed, SavePostponed, SaveTakenBack, SaveVerified, from_lines
 from outlast.frameworks.numpy import NumpyFramework
+from outlast.notices import make_notice
 from outlast.ports import Bytes, OpenObject, Pace, full_speed
 from outlast.testing import MemoryStore
 
@@ -32,6 +35,8 @@ class Gated(MemoryStore):
         super().__init__()
         self.gate = threading.Event()
         self.gate.set()
+        self.read_gate = threading.Event()
+        self.read_gate.set()
         self.write_error: Exception | None = None
         self.garbled = False
         self.reads = 0
@@ -47,7 +52,9 @@ class Gated(MemoryStore):
 
     @contextmanager
     def open(self, name: str) -> Iterator[OpenObject]:
-        self.reads += "/data/" in name
+        if "/data/" in name:
+            self.reads += 1
+            assert self.read_gate.wait(30)
         with super().open(name) as opened:
             yield opened
 
@@ -225,6 +232,42 @@ def test_without_memory_for_a_copy_saves_are_written_at_once_and_that_is_said_on
     assert capsys.readouterr().err.count("saves are written at once") == 1
 
 
+class SlowMemory:
+    """The machine gives memory in so many parts, each when it is told to, but for the first."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.given, self.more = 0, threading.Event()
+        monkeypatch.setattr("outlast.checkpoint.buffer._TOUCHED_AT_ONCE", 1 << 16)
+        monkeypatch.setattr("outlast.checkpoint.buffer._touch", self.give)
+
+    def give(self, memory: memoryview) -> None:
+        assert self.more.wait(30)
+        self.given += len(memory)
+
+
+def test_the_memory_of_saves_is_got_beside_the_first_steps(store: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = SlowMemory(monkeypatch)
+    case = Case(store)
+    case.go(10)
+    assert memory.given == 0
+    memory.more.set()
+    case.go(save=True)
+    assert memory.given >= case.array.nbytes
+    case.job._session.saves.wait()
+    assert [record.step for record in case.kept()] == [11]
+
+
+def test_nobody_waits_for_memory_at_a_notice_or_at_the_end(store: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = SlowMemory(monkeypatch)
+    case = Case(store)
+    case.go(3)
+    case.job._session.saves.hear_notice()
+    memory.more.set()
+    case.job.finish()
+    assert memory.given <= 1 << 16
+    assert case.kept()[-1].step == 4
+
+
 def test_an_allocation_that_fails_is_no_reason_to_stop(
     store: Gated, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -268,6 +311,29 @@ def test_a_notice_leaves_what_is_being_read_back_and_waits_for_what_is_being_wri
     assert [event.step for event in case.events(SaveCommitted)] == [1]
     assert case.events(SaveVerified) == []
     assert flight.error is None
+
+
+def test_at_a_notice_a_read_back_that_hangs_does_not_keep_the_last_state_from_being_saved(store: Gated) -> None:
+    case = Case(store)
+    store.read_gate.clear()
+    case.go(save=True)
+    until = time.monotonic() + 30
+    while not case.kept() and time.monotonic() < until:
+        time.sleep(0.01)
+    case.go(2)
+    board = case.job._session.board
+    board.notice = make_notice("SIGTERM", "a test", 3.0, SystemClock())
+    try:
+        with pytest.raises(outlast.Interrupted):
+            case.go()
+    finally:
+        board.notice = None
+    assert [event.step for event in case.events(SaveCommitted)] == [1, 4]
+    store.read_gate.set()
+    hung = next(thread for thread in threading.enumerate() if thread.name == "outlast-saver")
+    assert hung.is_alive()
+    assert case.events(SaveFailed) == []
+    assert [record.step for record in case.kept()] == [1, 4]
 
 
 def test_a_larger_state_than_at_the_first_save_is_copied_whole(store: Gated) -> None:

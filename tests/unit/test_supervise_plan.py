@@ -12,15 +12,15 @@ from outlast.supervise import make_plan
 
 def test_a_flag_beats_its_variable_and_reaches_the_command_as_that_variable():
     env = {"OUTLAST_URL": "old", "OUTLAST_PLATFORM": "local", "OUTLAST_GRACE": "99", "HOME": "/h"}
-    plan = make_plan(["true"], env, url="gs://b/p", platform="cloud-run", grace="20s")
+    plan = make_plan(["true"], env, url="gs://b/p", platform="cloud-run", grace="9s")
     assert {name: plan.env[name] for name in env} == {
         "OUTLAST_URL": "gs://b/p",
         "OUTLAST_PLATFORM": "cloud-run",
-        "OUTLAST_GRACE": "20s",
+        "OUTLAST_GRACE": "9s",
         "HOME": "/h",
     }
     assert plan.surroundings.facts.name == "cloud-run"
-    assert plan.surroundings.grace_seconds == 20
+    assert plan.surroundings.grace_seconds == 9
 
 
 def test_without_flags_the_environment_is_left_as_it_is_but_for_the_execution():

@@ -126,7 +126,7 @@ class Attempt:
                 accept(opened)
             except (CheckpointCorrupt, ObjectMissing, StoreUnreachable) as error:
                 # A record that is listed and not there: the listing is out of date, and the next one will be another.
-                stale = isinstance(error, ObjectMissing) and path in str(error)
+                stale = isinstance(error, ObjectMissing) and error.file is None
                 refusals.append(Refusal(path, str(error), stale or isinstance(error, StoreUnreachable)))
                 self._around.console.warning(f"checkpoint {path} is not used: {error}")
                 self.journal.record(CheckpointRefused(path, str(error)))
@@ -195,12 +195,13 @@ class Attempt:
         pace, threads = effort.pace, effort.threads
         try:
             verify_data(self._store, record, files=own, turn=record.sequence, pace=pace, threads=threads)
+            pace(0)  # the last request may have taken long, and nobody may care any more
         except StoreUnreachable:
             self._unconfirmed.append(record.name)
             raise
         except (CheckpointCorrupt, ObjectMissing) as error:
             self.journal.record(SaveTakenBack(record.step, record.name.text, str(error)))
-            if not any(name in str(error) for name in own):
+            if error.file not in own:
                 self._forget_sharers(record)
             self._give_up(record.name)
             raise CheckpointCorrupt(str(error)) from error

@@ -1,5 +1,6 @@
 """Memory for an image, allocated and touched once, and the question whether there is enough of it."""
 
+import ctypes
 import mmap
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -9,7 +10,7 @@ from outlast.checkpoint.image import ImageLayout
 from outlast.state.snapshot import Snapshot
 
 _HUGE_PAGE = 2 << 20
-_TOUCHED_AT_ONCE = 16 << 20  # some milliseconds, during which the interpreter's lock is held
+_TOUCHED_AT_ONCE = 16 << 20  # some milliseconds; whoever waits for the end waits no longer
 _MADV_POPULATE_WRITE = 23  # Linux 5.14; not in Python's mmap
 _LEFT_FREE = 0.05  # of the machine's memory
 
@@ -29,7 +30,7 @@ class ImageBuffer:
         return len(self._memory) if self._memory is not None else 0
 
     def reserve(self, size: int) -> None:
-        """Makes room for an image of this size. Raises OSError or MemoryError when the machine refuses."""
+        """Makes room for an image of this size, untouched. Raises OSError or MemoryError when the machine refuses."""
         if size <= self.bytes:
             return
         self._memory = None  # the old one first, so that both are never there
@@ -39,12 +40,19 @@ class ImageBuffer:
         for advice in ("MADV_HUGEPAGE", "MADV_DONTFORK"):
             with suppress(OSError, AttributeError):
                 memory.madvise(getattr(mmap, advice))
-        for start in range(0, size, _TOUCHED_AT_ONCE):
-            _touch(memory, start, min(_TOUCHED_AT_ONCE, size - start))
         self._memory = memoryview(memory)
 
+    def touch(self, wanted: Callable[[], bool]) -> None:
+        """Has the machine give all of the memory now, as long as that is wanted; the program may go on meanwhile."""
+        memory = self._memory
+        for start in range(0, self.bytes, _TOUCHED_AT_ONCE):
+            if not wanted():
+                return
+            assert memory is not None
+            _touch(memory[start : start + _TOUCHED_AT_ONCE])
+
     def prepare(self, layout: ImageLayout, snapshot: Snapshot) -> None:
-        """Makes room for such an image, so that the first copy takes no longer than the later ones."""
+        """Makes room for such an image; once it is touched, the first copy takes no longer than the later ones."""
         self.reserve(layout.tree_at)
         assert self._memory is not None
         snapshot.prepare(self._memory, layout.offsets)
@@ -60,12 +68,14 @@ class ImageBuffer:
         return self._memory[: layout.tree_at]
 
 
-def _touch(memory: mmap.mmap, start: int, size: int) -> None:
-    try:
-        memory.madvise(_MADV_POPULATE_WRITE, start, size)
-    except (OSError, AttributeError):
-        for page in range(start, start + size, mmap.PAGESIZE):
-            memory[page] = 0
+def _touch(memory: memoryview) -> None:
+    """Not by mmap.madvise, which holds the interpreter's lock meanwhile."""
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    if _madvise(ctypes.c_void_p(address), ctypes.c_size_t(len(memory)), _MADV_POPULATE_WRITE) != 0:
+        memory[:: mmap.PAGESIZE] = bytes(len(range(0, len(memory), mmap.PAGESIZE)))
+
+
+_madvise = ctypes.CDLL(None).madvise
 
 
 # --- is there enough? -------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What happened, or would happen, to one checkpoint. `verdict` is "kept", "deleted", "bad" or "set aside"."""
+    """What became of one checkpoint: "kept", "deleted", "would be deleted", "bad" or "set aside" is the `verdict`."""
 
     path: str
     step: int
@@ -65,7 +65,8 @@ def prune(store: Store, place: TaskPlace, keep: Keep, *, set_aside: bool, apply:
     for record, reason in sorted(leaving, key=lambda one: one[0].name):
         if apply:
             retire(store, place, record, named, _always)
-        yield Pruned(place.commit(record.name), record.step, "deleted", reason)
+        verdict = "deleted" if apply else "would be deleted"
+        yield Pruned(place.commit(record.name), record.step, verdict, reason)
     if apply:
         remove_orphans(store, place, lineage.newest, named, _always)
         store.sweep(place.folder)

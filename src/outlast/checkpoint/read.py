@@ -23,7 +23,7 @@ from outlast.checkpoint.record import (
     load_record,
     parsed_leaves,
 )
-from outlast.errors import CheckpointCorrupt, ObjectMissing, StoreUnreachable
+from outlast.errors import BadObject, CheckpointCorrupt, ObjectMissing, StoreUnreachable
 from outlast.garbage import collector_at_rest
 from outlast.ports import ArraySpec, OpenObject, Pace, ScatteringObject, Store, full_speed
 from outlast.threads import in_parallel, nothing
@@ -205,11 +205,12 @@ class _Reader:
         if len(parts) < 2:
             self._read(number, parts[0] if parts else whole)
         elif scattering is not None:
-            scattering.read_into_all(piece.offset, parts)
-            digest = xxhash.xxh3_128()
-            for part in parts:
-                digest.update(part)
-            self._check(piece, digest.hexdigest())
+            with _about(_where(self._record, piece)):
+                scattering.read_into_all(piece.offset, parts)
+                digest = xxhash.xxh3_128()
+                for part in parts:
+                    digest.update(part)
+                self._check(piece, digest.hexdigest())
         else:
             self._read(number, whole)
             at = 0
@@ -219,8 +220,9 @@ class _Reader:
 
     def _read(self, number: int, target: memoryview) -> None:
         piece = self._image.pieces[number]
-        self._files[piece.file].read_into(piece.offset, target)
-        self._check(piece, xxhash.xxh3_128_hexdigest(target))
+        with _about(_where(self._record, piece)):
+            self._files[piece.file].read_into(piece.offset, target)
+            self._check(piece, xxhash.xxh3_128_hexdigest(target))
 
     def _check(self, piece: Piece, digest: str) -> None:
         if digest != piece.digest:
@@ -228,6 +230,16 @@ class _Reader:
                 f"{_where(self._record, piece)}: bytes {piece.offset} to {piece.offset + piece.bytes} do not fit their "
                 "digest"
             )
+
+
+@contextmanager
+def _about(file: str) -> Iterator[None]:
+    """What goes wrong within is that data file's fault."""
+    try:
+        yield
+    except BadObject as error:
+        error.file = file
+        raise
 
 
 def _scratch(own: threading.local, size: int) -> memoryview:
@@ -337,9 +349,10 @@ def _opened(store: Store, record: CommitRecord) -> Iterator[list[OpenObject]]:
 
         def open_one(number: int) -> None:
             file = record.files[number]
-            opened = stack.enter_context(store.open(file.name))
-            if opened.bytes != file.bytes:
-                raise CheckpointCorrupt(f"{file.name} has {opened.bytes} bytes instead of {file.bytes}")
+            with _about(file.name):
+                opened = stack.enter_context(store.open(file.name))
+                if opened.bytes != file.bytes:
+                    raise CheckpointCorrupt(f"{file.name} has {opened.bytes} bytes instead of {file.bytes}")
             found[number] = opened
 
         numbers = range(len(record.files))

@@ -128,23 +128,24 @@ class _Digests:
 
     def passing(self, start: int, end: int) -> Iterator[memoryview]:
         """The bytes of a run of pieces, in order; digests that are missing are taken as the bytes pass."""
-        number = bisect_left(self.pieces, (start, start))
-        running, left = xxhash.xxh3_128(), _size(self.pieces[number])
-        for whole in self._image.views(start, end):
-            for at in range(0, len(whole), _MOST_AT_ONCE_BYTES):
-                view = rest = whole[at : at + _MOST_AT_ONCE_BYTES]
-                while rest:
-                    if not self.found[number]:
-                        running.update(rest[:left])
-                    rest, left = rest[left:], left - min(left, len(rest))
-                    if not left:
-                        self.found[number] = self.found[number] or running.hexdigest()
-                        number += 1
-                        running, left = (
-                            xxhash.xxh3_128(),
-                            _size(self.pieces[number]) if number < len(self.pieces) else 0,
-                        )
-                yield view
+        at, number, running = start, bisect_left(self.pieces, (start, start)), xxhash.xxh3_128()
+        for view in _bounded(self._image.views(start, end)):
+            rest = view
+            while rest:
+                part = rest[: self.pieces[number][1] - at]
+                if not self.found[number]:
+                    running.update(part)
+                at, rest = at + len(part), rest[len(part) :]
+                if at == self.pieces[number][1]:
+                    self.found[number] = self.found[number] or running.hexdigest()
+                    number, running = number + 1, xxhash.xxh3_128()
+            yield view
+
+
+def _bounded(views: Iterator[memoryview]) -> Iterator[memoryview]:
+    for view in views:
+        for start in range(0, len(view), _MOST_AT_ONCE_BYTES):
+            yield view[start : start + _MOST_AT_ONCE_BYTES]
 
 
 # --- what need not be written -----------------------------------------------------------------------

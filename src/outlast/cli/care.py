@@ -18,7 +18,7 @@ from outlast.checkpoint.prune import prune as prune_task
 from outlast.checkpoint.retain import Keep
 from outlast.checkpoint.survey import task_bytes
 from outlast.cli.stores import SOME_BAD, chosen_checkpoint, places_of, store_options
-from outlast.errors import SettingsError
+from outlast.errors import BadObject, CheckpointCorrupt, SettingsError
 from outlast.registry import open_store
 
 
@@ -59,8 +59,7 @@ def prune(
         click.echo(json.dumps({"applied": yes, "freed_bytes": freed, "checkpoints": [asdict(one) for one in found]}))
     else:
         for one in found:
-            verdict = "would be deleted" if one.verdict == "deleted" and not yes else one.verdict
-            click.echo(f"{verdict}: {one.path}{f' ({one.reason})' if one.reason else ''}")
+            click.echo(f"{one.verdict}: {one.path}{f' ({one.reason})' if one.reason else ''}")
         click.echo(f"{freed / 1e6:.1f} MB freed" if yes else "nothing was deleted; --yes does it")
     sys.exit(SOME_BAD if any(one.verdict == "bad" for one in found) else 0)
 
@@ -79,6 +78,10 @@ def export(*, file: Path, step: int | None, part: str | None, force: bool, as_js
     try:
         with _bar("exporting", total=1) as advance:
             tensors = export_file(open_store(which["url"]), chosen.path, file, part=part, progress=advance)
+    except BadObject as error:
+        raise CheckpointCorrupt(
+            f"{error}. Nothing was written; `outlast checkpoints list` says which ones verify, and --step takes one"
+        ) from error
     except OSError as error:
         raise SettingsError(f"{file} cannot be written: {error.strerror or error}") from error
     if as_json:

@@ -12,6 +12,7 @@ from outlast.settings import console_for
 _COMMANDS = {
     "checkpoints": "outlast.cli.checkpoints:checkpoints",
     "init": "outlast.cli.init:init",
+    "interval": "outlast.cli.interval:interval",
     "platform": "outlast.cli.platform:platform",
     "rehearse": "outlast.cli.rehearse:rehearse",
     "run": "outlast.cli.run:run",

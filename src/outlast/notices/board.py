@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from weakref import WeakMethod
 
 from outlast.clock import Clock
+from outlast.disruptions import Disruption
 from outlast.events import Event
 from outlast.notices.merge import Merge
 from outlast.notices.notice import Notice
-from outlast.ports import Disruption
 from outlast.settings import Surroundings
 
 OnNotice = Callable[[Notice], None]
@@ -140,7 +140,7 @@ class NoticeBoard:
 
     def _grace_after(self, source: str) -> float:
         """The grace that the platform gives after a word of one source: `gce-metadata` of "gce-metadata preempted"."""
-        return self._surroundings.grace_seconds
+        return self._surroundings.grace_after(source.partition(" ")[0]).seconds
 
     def _margin_seconds(self, notice: Notice) -> float:
         return min(self._surroundings.margin_seconds, _MARGIN_SHARE * notice.grace_seconds)

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Literal
 
 from outlast.clock import Clock
+from outlast.disruptions import Disruption
 from outlast.events import Advised, Event, NoticeHeard, NoticeRevoked
 from outlast.notices.notice import Notice, make_notice
-from outlast.ports import Disruption
 
 # Two readings of the wall clock, a moment apart, make one moment of it two on the monotonic clock.
 _SAME_SECONDS = 1.0

@@ -22,8 +22,8 @@ from types import FrameType
 from typing import Any
 
 from outlast.clock import Deadline
+from outlast.disruptions import Disruption
 from outlast.notices.board import LONGEST_POST_SECONDS, NoticeBoard
-from outlast.ports import Disruption
 from outlast.settings import Surroundings
 
 # What stops nothing.

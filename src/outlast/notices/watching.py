@@ -13,9 +13,9 @@ from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
+from outlast.disruptions import NoticeSource, SourceUnavailable
 from outlast.events import Event, SourceTrouble
 from outlast.notices.board import NoticeBoard
-from outlast.ports import NoticeSource, SourceUnavailable
 from outlast.registry import sources_named
 from outlast.settings import Surroundings
 

@@ -15,7 +15,7 @@ from outlast.rehearse.container import can_isolate
 from outlast.rehearse.display import Display, SilentDisplay
 from outlast.rehearse.interrupted import run_interrupted
 from outlast.rehearse.report import Report
-from outlast.rehearse.request import CannotRehearse, Limits, Request, retry_budget
+from outlast.rehearse.request import CannotRehearse, Limits, Request, facts_to_rehearse, retry_budget
 from outlast.rehearse.results import STDOUT, Outcome, Result, compare_outcomes, set_aside
 from outlast.rehearse.sandbox import PRIVATE_FOLDER, CopyPlan, plan_copy
 from outlast.rehearse.scenario import ROUNDS, draw_scenario
@@ -41,7 +41,7 @@ def rehearse(
     `confirm` is asked before a copy larger than the limit. Raises SettingsError for settings that cannot work;
     whatever else goes wrong is a report with the verdict "could-not-rehearse".
     """
-    facts = platform_named(request.platform).facts
+    facts = facts_to_rehearse(request.platform)
     retries = retry_budget(facts, interruptions=request.raised_interruptions, asked=request.retries)
     shown = display or SilentDisplay()
     work = Path(tempfile.mkdtemp(prefix="outlast-rehearsal-")).resolve()

@@ -5,12 +5,13 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from outlast.ports import Platform
+from outlast.ports import Identity, Platform
 from outlast.rehearse.attempt import Attempt, Plan, run_attempt
 from outlast.rehearse.request import CannotRehearse, Limits, Request
 from outlast.rehearse.sandbox import CopyPlan, make_copy
-from outlast.rehearse.stage import Stage, inherited_environment
+from outlast.rehearse.stage import Stage, environment_on, inherited_environment
 from outlast.rehearse.watch import WriteWatch
+from outlast.settings import look_around
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +27,11 @@ class Site:
 
     @property
     def grace_seconds(self) -> float:
+        """What the job reckons with too: the platform's, or what the user's variables say of that."""
         ours = self.limits.grace_seconds
-        return self.platform.facts.grace_seconds if ours is None else ours
+        if ours is not None:
+            return ours
+        return look_around(environment_on(self.platform, Identity(), inherited_environment())).grace_seconds
 
     def make_stage(self, name: str) -> Stage:
         """A stage with its own fresh copy; raises OSError when it cannot be made."""

@@ -59,13 +59,9 @@ class Stage:
 
     def environment(self, inherited: Mapping[str, str], attempt: int) -> dict[str, str]:
         """What an attempt finds: the user's environment, with the platform's in place of the one here."""
-        ours = {name for known in PLATFORMS for name in _variables_of(platform_named(known))}
-        ours |= {settings.SUPERVISED_EXECUTION, settings.REHEARSAL_STORE}
         identity = Identity(job="rehearsal", execution=self.execution, task=0, tasks=1, attempt=attempt)
-        environment = {name: value for name, value in inherited.items() if name not in ours}
-        environment |= self.platform.environment(identity)
+        environment = environment_on(self.platform, identity, inherited)
         environment |= {
-            "OUTLAST_PLATFORM": self.platform.facts.name,
             "PWD": str(self.folder),
             "TMPDIR": str(self.temporary(attempt)),
             settings.EVENTS_FILE: str(self.events(attempt)),
@@ -75,8 +71,16 @@ class Stage:
         return environment
 
 
+def environment_on(platform: Platform, identity: Identity, inherited: Mapping[str, str]) -> dict[str, str]:
+    """What a process of that identity would find there: what is inherited, less what tells of another place."""
+    ours = {name for known in PLATFORMS for name in _variables_of(platform_named(known))}
+    ours |= {settings.SUPERVISED_EXECUTION, settings.REHEARSAL_STORE}
+    environment = {name: value for name, value in inherited.items() if name not in ours}
+    return environment | platform.environment(identity) | {"OUTLAST_PLATFORM": platform.facts.name}
+
+
 def _variables_of(platform: Platform) -> set[str]:
-    identity = Identity(job="job", execution="execution", task=0, tasks=1, attempt=0)
+    identity = Identity(job="job", execution="execution", task=0, tasks=2, attempt=1)
     return set(platform.environment(identity))
 
 

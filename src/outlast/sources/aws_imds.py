@@ -8,7 +8,7 @@ host has a hop limit of 1 the PUT gets no answer.
 
 from contextlib import suppress
 
-from outlast.ports import Disruption, Look, NoticeSource, SourceUnavailable
+from outlast.disruptions import Disruption, Look, NoticeSource, SourceUnavailable
 from outlast.settings import Surroundings
 from outlast.sources.metadata_server import LINK_LOCAL, Answer, MetadataServer
 from outlast.sources.moments import Moments, moment_text, parse_moment

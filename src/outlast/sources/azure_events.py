@@ -8,7 +8,7 @@ once an event has started; events come for all machines of a set, so that Resour
 
 from typing import Any
 
-from outlast.ports import Disruption, Look, NoticeSource, SourceUnavailable
+from outlast.disruptions import Disruption, Look, NoticeSource, SourceUnavailable
 from outlast.settings import Surroundings
 from outlast.sources.metadata_server import LINK_LOCAL, Answer, MetadataServer, ask_for
 from outlast.sources.moments import Moments, parse_moment

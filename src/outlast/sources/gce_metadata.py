@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from outlast.clock import Clock, Deadline
-from outlast.ports import Disruption, Look, NoticeSource, SourceUnavailable
+from outlast.disruptions import Disruption, Look, NoticeSource, SourceUnavailable
 from outlast.settings import Surroundings
 from outlast.sources.metadata_server import Answer, MetadataServer, ask_for
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from outlast.ports import SourceUnavailable
+from outlast.disruptions import SourceUnavailable
 
+_CLIENT = "kubernetes"  # the package
 _CONNECT_SECONDS, _ANSWER_SECONDS = 5.0, 15.0
 _WATCH_SECONDS = 240
 _MOST_BYTES = 4 * 1024 * 1024  # of one object; a node with many images takes some 100 KB
@@ -43,7 +44,7 @@ class KubernetesApi:
             from kubernetes import client  # noqa: PLC0415 - loaded in the thread of the source, not with the program
             from kubernetes.config import ConfigException, incluster_config  # noqa: PLC0415 - as above
         except ModuleNotFoundError as error:
-            if error.name is None or error.name.partition(".")[0] != "kubernetes":
+            if error.name is None or error.name.partition(".")[0] != _CLIENT:
                 raise
             raise SourceUnavailable(
                 "the Kubernetes client is not installed (pip install 'outlast[kubernetes]'); SIGTERM is heard",
@@ -102,7 +103,8 @@ class KubernetesApi:
     def _watch(self, list_all: Callable[..., Any], name: str, since: str) -> Iterator[tuple[str, Json]]:
         response = _answer(
             list_all,
-            (_CONNECT_SECONDS, _WATCH_SECONDS + _ANSWER_SECONDS),
+            (_CLIENT = "kubernetes"  # the package
+_CONNECT_SECONDS, _WATCH_SECONDS + _ANSWER_SECONDS),
             watch=True,
             field_selector=f"metadata.name={name}",
             resource_version=since,
@@ -115,7 +117,8 @@ class KubernetesApi:
             yield kind, changed
 
     def _object(self, read: Callable[..., Any]) -> Json:
-        response = _answer(read, (_CONNECT_SECONDS, _ANSWER_SECONDS))
+        response = _answer(read, (_CLIENT = "kubernetes"  # the package
+_CONNECT_SECONDS, _ANSWER_SECONDS))
         lines = list(_lines(response, until=time.monotonic() + _ANSWER_SECONDS))
         return _json("\n".join(lines))
 

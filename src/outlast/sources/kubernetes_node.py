@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from outlast.clock import Clock, Deadline
-from outlast.ports import Disruption, Look, NoticeSource, SourceUnavailable
+from outlast.disruptions import Disruption, Look, NoticeSource, SourceUnavailable
 from outlast.settings import Surroundings
 from outlast.sources.kubernetes_api import Forbidden, Json, KubernetesApi, NotFound, part, parts, text
 from outlast.sources.kubernetes_pod import OwnPod, first_of, is_own, own_pod

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from outlast.clock import Clock, Deadline
-from outlast.ports import Disruption, Look, SourceUnavailable
+from outlast.disruptions import Disruption, Look, SourceUnavailable
 from outlast.sources.kubernetes_api import Forbidden, Json, KubernetesApi, NotFound, part, parts, text
 from outlast.sources.kubernetes_watch import WatchedObject
 

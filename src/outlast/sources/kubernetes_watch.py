@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from outlast.clock import Clock
-from outlast.ports import SourceUnavailable
+from outlast.disruptions import SourceUnavailable
 from outlast.sources.kubernetes_api import Forbidden, Json
 
 _POLL_SECONDS = 15.0  # where the object may be read and not watched

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from outlast.ports import SourceUnavailable
+from outlast.disruptions import SourceUnavailable
 
 LINK_LOCAL = "169.254.169.254"  # of all three clouds (2026-11-29)
 _MOST_BYTES = 65536

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from outlast.clock import Clock, Deadline
-from outlast.ports import Disruption
+from outlast.disruptions import Disruption
 
 # The longest notice of any platform is that of GPU hosts, 60 min (2026-11-29). What lies further ahead is a plan.
 NEAR_SECONDS = 3600.0

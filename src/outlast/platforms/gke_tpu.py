@@ -1,0 +1,25 @@
+"""GKE on nodes with TPUs: Kubernetes, but for what is here.
+
+Facts as of 2026-11-29, from the GKE documentation, "Manage GKE node disruption for GPUs and TPUs": a host's maintenance
+is announced 5 min before. Pods get SIGTERM at the beginning of that time, and have their own grace,
+terminationGracePeriodSeconds, which is 300 at most there and 30 unless set. TPUs on demand are
+also restarted to defragment their pool.
+"""
+
+from dataclasses import replace
+
+from outlast.platforms import assumed, kubernetes
+
+FACTS = replace(
+    kubernetes.FACTS,
+    name="gke-tpu",
+    longest_grace_seconds=300.0,
+    mean_seconds_between_interruptions=assumed.WEEKLY_SECONDS,
+    notice_sources=("SIGTERM", "kubernetes-node", "gce-metadata"),
+    sources={
+        **kubernetes.FACTS.sources,
+        "longest_grace_seconds": "GKE, Manage node disruption: up to 300 s on nodes with TPUs (2026-11-29)",
+        "mean_seconds_between_interruptions": assumed.WEEKLY_SOURCE,
+        "notice_sources": "GKE, Manage node disruption: SIGTERM; the node's label and taint; metadata",
+    },
+)
