@@ -103,8 +103,7 @@ class KubernetesApi:
     def _watch(self, list_all: Callable[..., Any], name: str, since: str) -> Iterator[tuple[str, Json]]:
         response = _answer(
             list_all,
-            (_CLIENT = "kubernetes"  # the package
-_CONNECT_SECONDS, _WATCH_SECONDS + _ANSWER_SECONDS),
+            (_CONNECT_SECONDS, _WATCH_SECONDS + _ANSWER_SECONDS),
             watch=True,
             field_selector=f"metadata.name={name}",
             resource_version=since,
@@ -117,8 +116,7 @@ _CONNECT_SECONDS, _WATCH_SECONDS + _ANSWER_SECONDS),
             yield kind, changed
 
     def _object(self, read: Callable[..., Any]) -> Json:
-        response = _answer(read, (_CLIENT = "kubernetes"  # the package
-_CONNECT_SECONDS, _ANSWER_SECONDS))
+        response = _answer(read, (_CONNECT_SECONDS, _ANSWER_SECONDS))
         lines = list(_lines(response, until=time.monotonic() + _ANSWER_SECONDS))
         return _json("\n".join(lines))
 
