@@ -131,7 +131,8 @@ def test_settling_waits_for_the_telling_and_not_for_ever(board: NoticeBoard) -> 
 def test_what_a_signal_says(name: str, end: str, kind: str, left: float | None, around: Surroundings) -> None:
     known = end[1:].isdigit()
     text = str(int(around.clock.wall_seconds()) + int(end)) if known else end
-    said = disruption_of(name, replace(around, env={"SLURM_JOB_END_TIME": text}))
+    facts = replace(around.facts, migration_signals=("SIGTSTP", "SIGCONT"))
+    said = disruption_of(name, replace(around, facts=facts, env={"SLURM_JOB_END_TIME": text}))
     assert said.kind == kind
     assert (said.deadline.remaining_seconds(around.clock) if said.deadline else None) == left
 

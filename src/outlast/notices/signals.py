@@ -26,8 +26,7 @@ from outlast.disruptions import Disruption
 from outlast.notices.board import LONGEST_POST_SECONDS, NoticeBoard
 from outlast.settings import Surroundings
 
-# What stops nothing.
-_ADVISORY = {
+_OF_A_MIGRATION = {
     "SIGTSTP": "the task is about to be moved to another machine: connections may break, and time will have passed",
     "SIGCONT": "the task goes on after a pause; it may be on another machine",
 }
@@ -39,8 +38,8 @@ _LONGEST_WARNING_SECONDS = 3660.0
 
 def disruption_of(name: str, surroundings: Surroundings) -> Disruption:
     """What the signal of that name, heard now, says will happen."""
-    if name in _ADVISORY:
-        return Disruption(name, _ADVISORY[name], "advisory")
+    if name in surroundings.facts.migration_signals:
+        return Disruption(name, _OF_A_MIGRATION.get(name, "the task is being moved to another machine"), "advisory")
     if name not in _BEFORE_A_LIMIT:
         return Disruption(name, f"{name} from the platform or the user", "final")
     left = _seconds_to_the_time_limit(surroundings)
@@ -73,9 +72,8 @@ class SignalListener:
 
     def __init__(self, board: NoticeBoard, surroundings: Surroundings) -> None:
         self._board, self._surroundings = board, surroundings
-        self._signals = tuple(
-            signal.Signals[name] for name in surroundings.facts.notice_sources if name.startswith("SIG")
-        )
+        names = [name for name in surroundings.facts.notice_sources if name.startswith("SIG")]
+        self._signals = tuple(signal.Signals[name] for name in (*names, *surroundings.facts.migration_signals))
         self._earlier: dict[int, Handler] = {}
         self._told = False
         self._forking = threading.local()
@@ -123,7 +121,8 @@ class SignalListener:
                 self._writer.send(bytes([number | _FROM_HANDLER]))
         # The handler of the user may leave at once, and then the exit code depends on the notice.
         until = time.monotonic() + LONGEST_POST_SECONDS
-        while self._board.notice is None and time.monotonic() < until and not _stops_nothing(number):
+        moves = signal.Signals(number).name in self._surroundings.facts.migration_signals
+        while self._board.notice is None and time.monotonic() < until and not moves:
             time.sleep(0.001)
         earlier = self._earlier.get(number)
         if callable(earlier):
@@ -176,10 +175,6 @@ class _Descriptor:
         if _Descriptor.of(self.number) == self:
             with suppress(OSError):
                 os.write(self.number, data)
-
-
-def _stops_nothing(number: int) -> bool:
-    return signal.Signals(number).name in _ADVISORY
 
 
 def _listen(
