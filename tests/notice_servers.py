@@ -85,7 +85,9 @@ class Clouds(BaseHTTPRequestHandler):
         flavor = {} if controls.get("stranger") else {"Metadata_Flavor": "Google"}
         if value is None:
             return self.answer(404, "not found", **flavor)
-        return self.answer(200, value, ETag=_etag(value), Content_Type="application/text", **flavor)
+        etag = controls.get("etag", _etag(value))
+        tagged = {} if etag is None else {"ETag": etag}
+        return self.answer(200, value, Content_Type="application/text", **tagged, **flavor)
 
     # --- Amazon --------------------------------------------------------------------------------------
 

@@ -234,6 +234,18 @@ def test_a_preemption_leaves_what_the_machine_was_made_with(scheduling: str, sec
         assert here.notice is not None, "a preemption is not taken back"
 
 
+@pytest.mark.parametrize("etag", ["a b&c=d", "x" * 2000, "\xe9", "", None])
+def test_a_strange_etag_is_given_back_as_it_is(etag: str | None, impatient: None) -> None:
+    controls = Controls(**CALM, etag=etag)
+    with desk("gce-metadata", controls) as here:
+        for _ in range(3):
+            here.look()
+        controls.set(**{"instance/preempted": "TRUE"})
+        here.look()
+        assert here.notice is not None
+        assert here.told(SourceTrouble) == []
+
+
 def test_a_change_is_heard_in_the_middle_of_a_hanging_question() -> None:
     controls = Controls(**CALM)
     with desk("gce-metadata", controls) as here:

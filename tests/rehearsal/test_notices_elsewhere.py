@@ -48,7 +48,8 @@ def test_maintenance_that_the_metadata_announce_stops_the_job_with_its_deadline(
     controls = tmp_path / "controls.json"
     announce(controls, **{"instance/maintenance-event": "NONE", "instance/preempted": "FALSE"})
     # A proxy that the environment names must not be asked for a link-local address.
-    env = here("SIGTERM gce-metadata", http_proxy="http://127.0.0.1:9", HTTP_PROXY="http://127.0.0.1:9")
+    proxy = "http://127.0.0.1:9"
+    env = {"OUTLAST_PLATFORM": "gce-spot", "SOURCES": "", "http_proxy": proxy, "HTTP_PROXY": proxy}
     with Program(STEPS, tmp_path, env=env, prefix=prefix(controls)) as program:
         program.wait_for("begun")
         announce(controls, **{"instance/maintenance-event": "TERMINATE_ON_HOST_MAINTENANCE"})
@@ -133,7 +134,8 @@ def test_a_pod_hears_of_the_maintenance_of_its_node_also_where_a_shell_keeps_sig
     controls = tmp_path / "controls.json"
     gpu = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
     announce(controls, node={"labels": gpu})
-    with Program(STEPS, tmp_path, env=here("SIGTERM kubernetes-node gce-metadata"), prefix=prefix(controls)) as program:
+    env = {"OUTLAST_PLATFORM": "gke-gpu", "SOURCES": ""}
+    with Program(STEPS, tmp_path, env=env, prefix=prefix(controls)) as program:
         program.wait_for("begun")
         announce(controls, node={"labels": {**gpu, "cloud.google.com/active-node-maintenance": "ONGOING"}})
         left = program.leave()

@@ -10,6 +10,7 @@ From a GKE pod the server may answer only a part: 404 is "not available here".
 
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 from outlast.clock import Clock, Deadline
 from outlast.disruptions import Disruption, Look, NoticeSource, SourceUnavailable
@@ -65,7 +66,7 @@ class WatchedKey:
         """
         began, etag = self._clock.monotonic_seconds(), self._etag
         self._etag = "0"  # after a failure the current value is asked for, since a change may have been missed
-        query = f"{self._key}?wait_for_change=true&last_etag={etag}&timeout_sec={_HANG_SECONDS}"
+        query = f"{self._key}?wait_for_change=true&last_etag={quote(etag, safe='')}&timeout_sec={_HANG_SECONDS}"
         answer = self._metadata.ask(query, seconds=_HANG_SECONDS + _SLACK_SECONDS)
         now, value = self._clock.monotonic_seconds(), answer.text.strip()
         changed, hung = value != self._value, now - began >= 1.0
