@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -31,6 +32,15 @@ _SET_FLAGS, _SET_ADDRESS, _UP, _RUNNING = 0x8914, 0x8916, 0x1, 0x40
 def prefix(controls: Path) -> tuple[str, ...]:
     """What runs a command there."""
     return (*PREFIX, sys.executable, str(Path(__file__).resolve()), str(controls), "--")
+
+
+@cache
+def is_possible() -> bool:
+    """Whether a network and mounts of its own can be had here."""
+    try:
+        return subprocess.run([*PREFIX, "true"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
 
 
 def announce(controls: Path, **values: object) -> None:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from link_local import announce, prefix
+from link_local import announce, is_possible, prefix
 from signalled import Program, commits, events
 
 # A platform of the tests, with the sources that are asked for.
@@ -44,8 +44,15 @@ def here(sources: str, **more: str) -> dict[str, str]:
     return {"OUTLAST_PLATFORM": "here", "SOURCES": sources, **more}
 
 
-def test_maintenance_that_the_metadata_announce_stops_the_job_with_its_deadline(tmp_path: Path) -> None:
-    controls = tmp_path / "controls.json"
+@pytest.fixture
+def controls(tmp_path: Path) -> Path:
+    """What the servers announce; see link_local."""
+    if not is_possible():
+        pytest.skip("no namespace for a network can be made here")
+    return tmp_path / "controls.json"
+
+
+def test_maintenance_that_the_metadata_announce_stops_the_job_with_its_deadline(tmp_path: Path, controls: Path) -> None:
     announce(controls, **{"instance/maintenance-event": "NONE", "instance/preempted": "FALSE"})
     # A proxy that the environment names must not be asked for a link-local address.
     proxy = "http://127.0.0.1:9"
@@ -62,8 +69,7 @@ def test_maintenance_that_the_metadata_announce_stops_the_job_with_its_deadline(
     assert (stopped["lost_steps"], stopped["step"]) == (0, commits(tmp_path)[-1])
 
 
-def test_advice_stops_nothing_and_an_interruption_does(tmp_path: Path) -> None:
-    controls = tmp_path / "controls.json"
+def test_advice_stops_nothing_and_an_interruption_does(tmp_path: Path, controls: Path) -> None:
     freeze = {"EventId": "1", "EventType": "Freeze", "Resources": ["worker_0"], "EventStatus": "Scheduled"}
     announce(
         controls,
@@ -91,8 +97,8 @@ WAITS_FOR_ITS_NOTICE = """
 """
 
 
-def test_a_notice_that_is_revoked_disarms_the_guard_and_the_job_goes_on(tmp_path: Path) -> None:
-    controls, key = tmp_path / "controls.json", "instance/maintenance-event"
+def test_a_notice_that_is_revoked_disarms_the_guard_and_the_job_goes_on(tmp_path: Path, controls: Path) -> None:
+    key = "instance/maintenance-event"
     announce(controls, fault="503", **{key: "TERMINATE_ON_HOST_MAINTENANCE"})
     env = here("SIGTERM gce-metadata", OUTLAST_GRACE="2")
     with Program(
@@ -113,8 +119,8 @@ def test_a_notice_that_is_revoked_disarms_the_guard_and_the_job_goes_on(tmp_path
     assert events(tmp_path, "Stopped") == []
 
 
-def test_a_notice_that_is_revoked_after_the_stop_keeps_the_guard_armed(tmp_path: Path) -> None:
-    controls, key = tmp_path / "controls.json", "instance/maintenance-event"
+def test_a_notice_that_is_revoked_after_the_stop_keeps_the_guard_armed(tmp_path: Path, controls: Path) -> None:
+    key = "instance/maintenance-event"
     announce(controls, fault="503", **{key: "TERMINATE_ON_HOST_MAINTENANCE"})
     env = here("SIGTERM gce-metadata", OUTLAST_GRACE="2")
     program = STEPS.replace("for step in", "import atexit\natexit.register(time.sleep, 30)\nfor step in")
@@ -130,8 +136,9 @@ def test_a_notice_that_is_revoked_after_the_stop_keeps_the_guard_armed(tmp_path:
     assert left.at - heard["monotonic"] < 2.5
 
 
-def test_a_pod_hears_of_the_maintenance_of_its_node_also_where_a_shell_keeps_sigterm(tmp_path: Path) -> None:
-    controls = tmp_path / "controls.json"
+def test_a_pod_hears_of_the_maintenance_of_its_node_also_where_a_shell_keeps_sigterm(
+    tmp_path: Path, controls: Path
+) -> None:
     gpu = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
     announce(controls, node={"labels": gpu})
     env = {"OUTLAST_PLATFORM": "gke-gpu", "SOURCES": ""}
@@ -196,13 +203,12 @@ def test_the_shorter_of_two_graces_counts(tmp_path: Path) -> None:
 
 
 IN_C_CODE = (
-    'step == 7 and (say("long"), hashlib.pbkdf2_hmac("sha256", b"", b"", 5_000_000), say("over", time.monotonic()))'
+    'step == 7 and (say("long"), hashlib.pbkdf2_hmac("sha256", b"", b"", 10_000_000), say("over", time.monotonic()))'
 )
 
 
 @pytest.mark.serial
-def test_the_metadata_are_heard_in_the_middle_of_a_long_call(tmp_path: Path) -> None:
-    controls = tmp_path / "controls.json"
+def test_the_metadata_are_heard_in_the_middle_of_a_long_call(tmp_path: Path, controls: Path) -> None:
     announce(controls, **{"instance/maintenance-event": "NONE", "instance/preempted": "FALSE"})
     program = HERE.format(steps=None, step=IN_C_CODE).replace("import dataclasses", "import hashlib, dataclasses")
     with Program(program, tmp_path, env=here("gce-metadata"), prefix=prefix(controls)) as running:
@@ -219,15 +225,14 @@ def test_the_metadata_are_heard_in_the_middle_of_a_long_call(tmp_path: Path) -> 
 
 @pytest.mark.serial
 @pytest.mark.parametrize("fault", [None, "a page"])
-def test_watching_costs_next_to_nothing(fault: str | None, tmp_path: Path) -> None:
-    controls = tmp_path / "controls.json"
+def test_watching_costs_next_to_nothing(fault: str | None, tmp_path: Path, controls: Path) -> None:
     announce(controls, fault=fault, **{"instance/maintenance-event": "NONE", "instance/preempted": "FALSE"})
-    step = "job.save(); time.sleep(1); used = time.process_time(); time.sleep(2); say(time.process_time() - used)"
+    step = "job.save(); time.sleep(0.5); used = time.process_time(); time.sleep(1.5); say(time.process_time() - used)"
     env = here("SIGTERM gce-metadata aws-imds azure-scheduled-events")
     with Program(HERE.format(steps=1, step=step), tmp_path, env=env, prefix=prefix(controls)) as running:
         left = running.leave()
     assert left.code == 0, left.err
-    assert float(left.out.split()[0]) < 2 * 0.02, "more than 2 % of a processor"
+    assert float(left.out.split()[0]) < 1.5 * 0.02, "more than 2 % of a processor"
 
 
 def test_slurms_signal_has_the_deadline_of_the_time_limit(tmp_path: Path) -> None:
@@ -254,8 +259,7 @@ def test_sources_that_are_nowhere_delay_and_trouble_nothing(tmp_path: Path) -> N
     assert json.dumps(events(tmp_path, "NoticeHeard")) == "[]"
 
 
-def test_names_that_take_for_ever_delay_nothing(tmp_path: Path) -> None:
-    controls = tmp_path / "controls.json"
+def test_names_that_take_for_ever_delay_nothing(tmp_path: Path, controls: Path) -> None:
     announce(controls, names_hang=True)
     with Program(
         HERE.format(steps=20, step="pass"), tmp_path, env=here("gce-metadata"), prefix=prefix(controls)
