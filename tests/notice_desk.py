@@ -16,8 +16,10 @@ class Board:
         self.merge = Merge(lambda _: grace_seconds, clock)
         self.told: list[Notice | Event] = []
 
-    def report(self, source: str, seen: Sequence[Disruption]) -> None:
-        self.told += self.merge.take(source, seen, whole=True)
+    def report(self, source: str, seen: Sequence[Disruption]) -> bool:
+        told = self.merge.take(source, seen, whole=True)
+        self.told += told
+        return bool(told)
 
     def say(self, event: Event) -> None:
         self.told.append(event)

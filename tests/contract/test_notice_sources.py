@@ -136,6 +136,17 @@ def test_a_server_that_has_answered_is_asked_again_within_five_seconds(impatient
         assert here.look() == [5]
 
 
+def test_a_server_that_changes_its_mind_all_the_time_is_asked_ever_more_seldom(impatient: None) -> None:
+    controls, event = Controls(), azure_event("Reboot")
+    with desk("azure-scheduled-events", controls) as here:
+        pauses = []
+        for step in range(30):
+            controls.set(azure_events=[event] if step % 2 else [])
+            pauses += here.look()
+        assert pauses[:20] == [2] * 20
+        assert pauses[-1] == 60
+
+
 def test_a_host_that_is_none_is_told_and_not_asked() -> None:
     for host in ("http://localhost", "a b/c", "x:port", "/", "[::1"):
         with pytest.raises(Exception, match="no host of a metadata server"):

@@ -66,9 +66,12 @@ class NoticeBoard:
         """A source that takes nothing back, a signal, says something."""
         self._take(source, [disruption], whole=False)
 
-    def report(self, source: str, seen: Sequence[Disruption]) -> None:
-        """All that a source sees now; what it saw before and does not see any more is revoked, unless it was final."""
-        self._take(source, seen, whole=True)
+    def report(self, source: str, seen: Sequence[Disruption]) -> bool:
+        """All that a source sees now; what it saw before and does not see any more is revoked, unless it was final.
+
+        Returns whether that was anything new.
+        """
+        return self._take(source, seen, whole=True)
 
     def say(self, event: Event) -> None:
         """Something for the journal that is no notice."""
@@ -87,19 +90,20 @@ class NoticeBoard:
         if self.notice is not None:
             self._told.wait(LONGEST_POST_SECONDS)
 
-    def _take(self, source: str, seen: Sequence[Disruption], *, whole: bool) -> None:
+    def _take(self, source: str, seen: Sequence[Disruption], *, whole: bool) -> bool:
         """Arms the guard first: to tell may take long, where a journal is far or nobody reads standard error."""
         with self._changed:
             if os.getpid() != self.owner:
-                return
+                return False
             words = self._merge.take(source, seen, whole=whole)
             if not words:
-                return
+                return False
             self._words += words
             self._told.clear()
             self.notice = self._merge.notice
             self._changed.notify_all()
         self._tell()
+        return True
 
     def _tell(self) -> None:
         """Tells all words, one thread at a time, so that they arrive in the order of what happened."""

@@ -23,7 +23,10 @@ _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 5.0
 _NEVER_HEARD_SECONDS = 30.0
 _ABSENT_SECONDS = 60.0
-_MOST_TROUBLES = 10  # told and journalled of a source: one that changes its mind all the time fills no journal
+# One that changes its mind all the time fills no journal.
+_MOST_TROUBLES = 10
+_MOST_QUICK_CHANGES = 20
+_LONGEST_REST_SECONDS = 60.0
 _LONGEST_TEXT = 300
 
 
@@ -34,6 +37,7 @@ class Watching:
         self._source, self._board, self._surroundings = source, board, surroundings
         self._answered = False
         self._failures = 0
+        self._changes = 0
         self._told: set[str] = set()
 
     def run(self, pause: Callable[[float], object] = time.sleep) -> NoReturn:
@@ -45,7 +49,7 @@ class Watching:
         """Looks, reports; returns in how many seconds to look again."""
         try:
             look = self._source.look()
-            self._board.report(self._source.name, look.disruptions)
+            self._changes += self._board.report(self._source.name, look.disruptions)
         except SourceUnavailable as error:
             if error.told or self._answered:
                 self._tell(str(error), aloud=error.told)
@@ -54,7 +58,12 @@ class Watching:
             self._tell(f"{type(error).__name__}: {error}", aloud=False)
             return self._pause(None)
         self._answered, self._failures = True, 0
-        return look.again_seconds
+        return max(look.again_seconds, self._rest())
+
+    def _rest(self) -> float:
+        """0 for any source that can be taken seriously."""
+        doublings = self._changes - _MOST_QUICK_CHANGES
+        return min(2.0 ** min(doublings, 10), _LONGEST_REST_SECONDS) if doublings > 0 else 0.0
 
     def _pause(self, longest: float | None) -> float:
         if longest is None:
