@@ -174,12 +174,40 @@ class SavesSummed:
 
 @dataclass(frozen=True, slots=True)
 class NoticeHeard:
-    """A warning of the end arrived. `by` is "job" or "supervisor"."""
+    """A warning of the end arrived, or changed. `by` is "job" or "supervisor", `kind` "final" or "advance".
+
+    `grace_seconds` is the time that was left when it was heard.
+    """
 
     source: str
     reason: str
     grace_seconds: float
     by: str = "job"
+    kind: str = "final"
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeRevoked:
+    """What a source had announced will not happen."""
+
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advised:
+    """A source said something that stops nothing: a migration, a recommendation, maintenance in a few days."""
+
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTrouble:
+    """A source of notices cannot be asked, or cannot be understood; the others are still heard."""
+
+    source: str
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +294,9 @@ Event = (
     | SaveFailed
     | SavesSummed
     | NoticeHeard
+    | NoticeRevoked
+    | Advised
+    | SourceTrouble
     | PlanMade
     | Logged
     | Stopped

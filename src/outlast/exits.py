@@ -1,7 +1,7 @@
 """The exit code a job leaves with, whatever the code around it does with the stop.
 
 Three ways lead out of a Python program, and each is watched: an exception that reaches the top, a normal end or
-`sys.exit` (somebody may have swallowed the stop), and the deadline guard's `os._exit` (notices.py).
+`sys.exit` (somebody may have swallowed the stop), and the deadline guard's `os._exit` (notices/board.py).
 """
 
 import atexit

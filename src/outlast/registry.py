@@ -2,10 +2,11 @@
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 
+from outlast.disruptions import NoticeSource
 from outlast.errors import SettingsError
 from outlast.firmware import Firmware, read_firmware
 from outlast.ports import Framework, Platform, Store
@@ -30,6 +31,13 @@ STORES = {
     "gs": "outlast.stores.gcs:open_gcs",
     "s3": "outlast.stores.s3:open_s3",
     "az": "outlast.stores.azure:open_azure",
+}
+# Sources of notices, by their names in PlatformFacts.notice_sources; signals (SIG…) need none.
+SOURCES = {
+    "aws-imds": "outlast.sources.aws_imds:aws_imds_sources",
+    "azure-scheduled-events": "outlast.sources.azure_events:azure_events_sources",
+    "gce-metadata": "outlast.sources.gce_metadata:gce_metadata_sources",
+    "kubernetes-node": "outlast.sources.kubernetes_node:kubernetes_node_sources",
 }
 # By the module whose presence in the program means that the framework is in use. The order matters: the
 # first that owns a value takes it.
@@ -83,6 +91,13 @@ def open_store(url: str) -> Store:
             f"{', '.join(f'{known}://' for known in STORES)}"
         )
     return cast(Store, _load(STORES[scheme])(rest))
+
+
+def sources_named(name: str) -> Callable[..., Sequence[NoticeSource]]:
+    """What opens the notice sources of that name, given the Surroundings; raises SettingsError for an unknown one."""
+    if name not in SOURCES:
+        raise SettingsError(f"notice source {name!r} is not known; there are signals (SIG...) and {', '.join(SOURCES)}")
+    return cast(Callable[..., Sequence[NoticeSource]], _load(SOURCES[name]))
 
 
 def frameworks_in_use() -> list[Framework]:

@@ -23,11 +23,13 @@ from outlast.errors import (
     StoreUnreachable,
 )
 from outlast.events import (
+    Advised,
     Crashed,
     Event,
     Failed,
     Finished,
     NoticeHeard,
+    NoticeRevoked,
     RestoreChecked,
     Restored,
     Stopped,
@@ -85,7 +87,7 @@ class Session:
             raise NoGoodCheckpoint(f"the store is damaged, and no step was done: {error}") from error
 
     def _claim_and_restore(self) -> None:
-        self.board.serve(self._on_notice, self._at_deadline, self._code_at_deadline)
+        self.board.serve(self._on_notice, self._at_deadline, self._code_at_deadline, self._on_word)
         exit_watch().watch(self._code_now, self._on_crash)
         self.raise_if_noticed()
         store = open_store(self.options.url)
@@ -190,6 +192,11 @@ class Session:
         self.record(RestoreChecked(opened.record.step, len(saved), different))
 
     @property
+    def _must_stop(self) -> bool:
+        """Whether there is a notice to act on; from now on it is not revoked any more."""
+        return self._stopped is not None or (self.board.notice is not None and self.board.hold() is not None)
+
+    @property
     def stopped(self) -> bool:
         """Whether the stop has been raised."""
         return self._stopped is not None
@@ -262,7 +269,7 @@ class Session:
     def border(self) -> None:
         """Between two steps: stops at a notice, saves when a save is due or was asked for."""
         self.check_process()
-        if self.board.notice is not None or self._stopped is not None:
+        if self._must_stop:
             self.stop(at_border=True)
         if self._first_step is not None and self.progress.completed > self._first_step:
             self._first_step = None
@@ -271,12 +278,12 @@ class Session:
             self.saves.at_border(self.progress, self.held_random)
         except Superseded as error:
             self._be_superseded(error)
-        if self.board.notice is not None:  # it came during the save: the next step may be a long one
+        if self._must_stop:  # a notice came during the save: the next step may be a long one
             self.stop(at_border=True)
 
     def raise_if_noticed(self) -> None:
         """Stops if a notice has come; for places where nothing new is to be saved."""
-        if self.board.notice is not None or self._stopped is not None:
+        if self._must_stop:
             self.stop()
 
     def check(self) -> None:
@@ -416,12 +423,23 @@ class Session:
     def _on_notice(self, notice: Notice) -> None:
         self.saves.hear_notice()
         what = "the code after the loop may go on until then" if self.finished else "stopping at the next step border"
-        event = NoticeHeard(notice.source, notice.reason, notice.grace_seconds)
+        event = NoticeHeard(notice.source, notice.reason, notice.grace_seconds, kind=notice.kind)
         if self._attempt is not None:
             self.record(event)
         else:
             append_event(self.around.env.get(EVENTS_FILE), to_line(event, self.around.clock))
         self.console.notice(f"notice: {notice.reason}; {format_duration(notice.grace_seconds)} of grace; {what}")
+
+    def _on_word(self, event: Event) -> None:
+        """What is no notice, or none any more: said, and written down when there is time."""
+        if self._attempt is not None:
+            self.record_soon(event)
+        else:
+            append_event(self.around.env.get(EVENTS_FILE), to_line(event, self.around.clock))
+        if isinstance(event, NoticeRevoked):
+            self.console.notice(f"notice revoked: {event.reason} ({event.source})")
+        elif isinstance(event, Advised):
+            self.console.info(f"{event.source}: {event.reason}; nothing is stopped for that")
 
     def _at_deadline(self, notice: Notice) -> None:
         said, lost = self._what_did_not_end(notice), self._unsaved_steps

@@ -1,0 +1,169 @@
+"""The one notice of a process: armed at once, told in order, acted on by a guard shortly before the deadline."""
+
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+from weakref import WeakMethod
+
+from outlast.clock import Clock
+from outlast.disruptions import Disruption
+from outlast.events import Event
+from outlast.notices.merge import Merge
+from outlast.notices.notice import Notice
+from outlast.settings import Surroundings
+
+OnNotice = Callable[[Notice], None]
+OnWord = Callable[[Event], None]
+LeaveCode = Callable[[], int]
+LONGEST_POST_SECONDS = 0.5
+_MARGIN_SHARE = 0.2  # of what a notice leaves, where that is less than the platform's grace
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+class NoticeBoard:
+    """The one notice of a process, and the job that is told of it. Made once, when the first Job is.
+
+    `notice` is None before one, and again when all that stood was revoked.
+    """
+
+    def __init__(self, surroundings: Surroundings, clock: Clock) -> None:
+        self.notice: Notice | None = None
+        self._surroundings = surroundings
+        self._merge = Merge(self._grace_after, clock)
+        self._changed = threading.Condition()  # reentrant: a signal handler may look at the job
+        self._telling = threading.Lock()
+        self._words: deque[Notice | Event] = deque()
+        self._on_notice: WeakMethod[OnNotice] | None = None
+        self._on_word: WeakMethod[OnWord] | None = None
+        self._at_deadline: WeakMethod[OnNotice] | None = None
+        self._leave_code: WeakMethod[LeaveCode] | None = None
+        self._told = threading.Event()
+        self.owner = os.getpid()
+        # Now, and not at the notice: from Python 3.12 on no thread starts once the interpreter is on its way out.
+        threading.Thread(target=self._guard, name="outlast-guard", daemon=True).start()
+        threading.Thread(target=self._backstop, name="outlast-backstop", daemon=True).start()
+
+    def serve(self, on_notice: OnNotice, at_deadline: OnNotice, leave_code: LeaveCode, on_word: OnWord) -> None:
+        """From now on a notice goes to `on_notice`, in the hearing thread; one that has come goes there at once.
+
+        So does each change of it, but for its end: that, and what stops nothing, goes to `on_word` as an event for
+        the journal. At the margin before the deadline `at_deadline` is called, and the process leaves with
+        `leave_code`. All are methods, held weakly: the threads here are never unwound, so whatever they lead to, the
+        program's globals among it, would not be finalized when the interpreter ends, and its open files not be flushed.
+        """
+        with self._changed:
+            self._on_notice, self._on_word = WeakMethod(on_notice), WeakMethod(on_word)
+            self._at_deadline, self._leave_code = WeakMethod(at_deadline), WeakMethod(leave_code)
+            events = [word for word in self._words if not isinstance(word, Notice)]
+            self._words = deque([*events, *([self.notice] if self.notice is not None else [])])
+        self._tell()
+
+    def post(self, source: str, disruption: Disruption) -> None:
+        """A source that takes nothing back, a signal, says something."""
+        self._take(source, [disruption], whole=False)
+
+    def report(self, source: str, seen: Sequence[Disruption]) -> bool:
+        """All that a source sees now; what it saw before and does not see any more is revoked, unless it was final.
+
+        Returns whether that was anything new.
+        """
+        return self._take(source, seen, whole=True)
+
+    def say(self, event: Event) -> None:
+        """Something for the journal that is no notice."""
+        with self._changed:
+            self._words.append(event)
+        self._tell()
+
+    def hold(self) -> Notice | None:
+        """The job acts on the notice: from now on it is final, and the guard stays armed."""
+        with self._changed:
+            self.notice = self._merge.hold()
+            return self.notice
+
+    def settle(self) -> None:
+        """Waits a moment until a notice that has come is told."""
+        if self.notice is not None:
+            self._told.wait(LONGEST_POST_SECONDS)
+
+    def _take(self, source: str, seen: Sequence[Disruption], *, whole: bool) -> bool:
+        """Arms the guard first: to tell may take long, where a journal is far or nobody reads standard error."""
+        with self._changed:
+            if os.getpid() != self.owner:
+                return False
+            words = self._merge.take(source, seen, whole=whole)
+            if not words:
+                return False
+            self._words += words
+            self._told.clear()
+            self.notice = self._merge.notice
+            self._changed.notify_all()
+        self._tell()
+        return True
+
+    def _tell(self) -> None:
+        """Tells all words, one thread at a time, so that they arrive in the order of what happened."""
+        with self._telling:
+            while (word := self._next_word()) is not None:
+                if isinstance(word, Notice):
+                    _call(self._on_notice, word)
+                else:
+                    _call(self._on_word, word)
+
+    def _next_word(self) -> Notice | Event | None:
+        """None when all is told, or nobody is there to be told."""
+        with self._changed:
+            if self._words and self._on_notice is not None:
+                return self._words.popleft()
+            self._told.set()
+            return None
+
+    def _guard(self) -> None:
+        """Leaves at the margin before the deadline, whatever the program is doing."""
+        notice = self._wait_for_the_margin()
+        try:
+            _call(self._at_deadline, notice)
+            for stream in (sys.stdout, sys.stderr):
+                if stream is not None and not stream.closed:
+                    stream.flush()
+        finally:
+            self._leave()
+
+    def _backstop(self) -> None:
+        """Leaves half a margin later, if the guard is held up: by a pipe that nobody reads, a storage that hangs."""
+        threading.Event().wait(self._margin_seconds(self._wait_for_the_margin()) / 2)
+        self._leave()
+
+    def _leave(self) -> None:
+        leave_code = self._leave_code() if self._leave_code is not None else None
+        os._exit(leave_code() if leave_code is not None else self._surroundings.interrupted_exit_code)
+
+    def _grace_after(self, source: str) -> float:
+        """The grace that the platform gives after a word of one source: `gce-metadata` of "gce-metadata preempted"."""
+        return self._surroundings.grace_after(source.partition(" ")[0]).seconds
+
+    def _margin_seconds(self, notice: Notice) -> float:
+        return min(self._surroundings.margin_seconds, _MARGIN_SHARE * notice.grace_seconds)
+
+    def _wait_for_the_margin(self) -> Notice:
+        """Until so much is left; a notice may come earlier than it was said, later, or not at all."""
+        with self._changed:
+            while True:
+                if self.notice is None:
+                    self._changed.wait()
+                    continue
+                left = self.notice.remaining_seconds - self._margin_seconds(self.notice)
+                if left <= 0:
+                    return self.notice
+                self._changed.wait(min(left, threading.TIMEOUT_MAX))
+
+
+def _call(method: WeakMethod[_Method] | None, *arguments: object) -> None:
+    """Calls a method that is held weakly, if its object still is; nothing of it stays in the calling thread."""
+    called = method() if method is not None else None
+    if called is not None:
+        called(*arguments)

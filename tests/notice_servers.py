@@ -1,0 +1,262 @@
+"""Servers that speak the real protocols of the metadata servers, at any address, and that can be wrong in many ways.
+
+`Controls` says what they announce and how they fail. As a program, inside a network namespace of its own
+(`link_local.py`), the controls come from a file.
+"""
+
+import hashlib
+import json
+import socketserver
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+Json = dict[str, Any]
+
+
+class Controls:
+    """What the servers announce, changed by the tests while they run."""
+
+    def __init__(self, **values: Any) -> None:
+        self._values = dict(values)
+        self._changed = threading.Condition()
+        self.requests: list[str] = []
+
+    def get(self, name: str, default: Any = None) -> Any:
+        with self._changed:
+            return self._values.get(name, default)
+
+    def set(self, **values: Any) -> None:
+        with self._changed:
+            if values != {name: self._values.get(name) for name in values}:
+                self._values.update(values)
+                self._changed.notify_all()
+
+    def wait_for_change(self, name: str, value: Any, seconds: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._values.get(name) != value, seconds)
+
+
+class Clouds(BaseHTTPRequestHandler):
+    """All three clouds' servers in one: their paths have nothing in common."""
+
+    protocol_version = "HTTP/1.1"
+    server: "Server"
+
+    def do_GET(self) -> None:
+        self.server.controls.requests.append(f"{self.command} {self.path}")
+        fault = self.server.controls.get("fault")
+        if fault is not None and FAULTS[fault](self):
+            self.close_connection = True
+            return
+        if self.path.startswith("/computeMetadata/v1/"):
+            self._google()
+        elif self.path.startswith("/metadata/"):
+            self._azure()
+        else:
+            self._amazon()
+
+    do_PUT = do_GET
+
+    def answer(self, status: int, body: str = "", **headers: str) -> None:
+        data = body.encode()
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    # --- Google --------------------------------------------------------------------------------------
+
+    def _google(self) -> None:
+        if self.headers.get("Metadata-Flavor") != "Google":
+            return self.answer(403, "Missing Metadata-Flavor:Google header.")
+        controls, url = self.server.controls, urlsplit(self.path)
+        key = url.path.removeprefix("/computeMetadata/v1/")
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        value = controls.get(key)
+        if query.get("wait_for_change") == "true" and query.get("last_etag", "0") == _etag(value):
+            controls.wait_for_change(key, value, float(query.get("timeout_sec", 60)))
+            value = controls.get(key)
+        flavor = {} if controls.get("stranger") else {"Metadata_Flavor": "Google"}
+        if value is None:
+            return self.answer(404, "not found", **flavor)
+        etag = controls.get("etag", _etag(value))
+        tagged = {} if etag is None else {"ETag": etag}
+        return self.answer(200, value, Content_Type="application/text", **tagged, **flavor)
+
+    # --- Amazon --------------------------------------------------------------------------------------
+
+    def _amazon(self) -> None:
+        controls = self.server.controls
+        if self.path == "/latest/api/token":
+            if self.command != "PUT" or not self.headers.get("X-aws-ec2-metadata-token-ttl-seconds", "").isdigit():
+                return self.answer(400)
+            return self.answer(200, controls.get("token", "AQAEAtoken=="))
+        if self.headers.get("X-aws-ec2-metadata-token") != controls.get("token", "AQAEAtoken=="):
+            return self.answer(401)
+        value = controls.get(self.path.removeprefix("/latest/meta-data/"))
+        return self.answer(404) if value is None else self.answer(200, _body(value))
+
+    # --- Azure ---------------------------------------------------------------------------------------
+
+    def _azure(self) -> None:
+        controls, url = self.server.controls, urlsplit(self.path)
+        if self.headers.get("Metadata") != "true" or "api-version" not in parse_qs(url.query):
+            return self.answer(400, '{"error": "Bad request"}')
+        if url.path == "/metadata/instance/compute/name":
+            return self.answer(200, controls.get("vm", "worker_0"))
+        time.sleep(controls.get("azure_seconds", 0))
+        events = controls.get("azure_events", [])
+        incarnation = int(hashlib.sha256(_body(events).encode()).hexdigest()[:6], 16)
+        document = controls.get("azure_document", {"DocumentIncarnation": incarnation, "Events": events})
+        return self.answer(200, _body(document))
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+def azure_event(kind: str, **fields: Any) -> Json:
+    event = {
+        "EventId": f"id-{kind}",
+        "EventType": kind,
+        "ResourceType": "VirtualMachine",
+        "Resources": ["worker_0"],
+        "EventStatus": "Scheduled",
+        "NotBefore": "",
+        "Description": "",
+        "EventSource": "Platform",
+        "DurationInSeconds": -1,
+    }
+    return {**event, **fields}
+
+
+def _etag(value: str | None) -> str:
+    return hashlib.sha256((value or "").encode()).hexdigest()[:16]
+
+
+def _body(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+class Server:
+    """One of them, running in a thread."""
+
+    def __init__(self, controls: Controls, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.controls = controls
+        self._http = _Http((host, port), Clouds)
+        self._http.controls = controls
+        self.host = f"{host}:{self._http.server_address[1]}"
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.controls.set(ended=True)
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+
+class QuickServer(ThreadingHTTPServer):
+    """Does not look its own name up, which takes as long as names take."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def server_bind(self) -> None:
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = "server", int(self.server_address[1])
+
+
+class _Http(QuickServer):
+    controls: Controls
+
+    def handle_error(self, *_: object) -> None:
+        """A client that gives a fault up is what is tested."""
+
+
+# --- faults: each writes what it wants, and says whether that was the whole answer ------------------
+
+
+def _status(status: int) -> Callable[[Clouds], bool]:
+    def fail(handler: Clouds) -> bool:
+        handler.answer(status, "out of order", Metadata_Flavor="Google")
+        return True
+
+    return fail
+
+
+def _text(body: str) -> Callable[[Clouds], bool]:
+    def fail(handler: Clouds) -> bool:
+        handler.answer(200, body, Metadata_Flavor="Google", ETag="1")
+        return True
+
+    return fail
+
+
+def _raw(*pieces: bytes, pause: float = 0.0, forever: bool = False) -> Callable[[Clouds], bool]:
+    def fail(handler: Clouds) -> bool:
+        while True:
+            for piece in pieces:
+                handler.wfile.write(piece)
+                time.sleep(pause)
+            if not forever or handler.server.controls.get("ended"):
+                return True
+
+    return fail
+
+
+def _silent(handler: Clouds) -> bool:
+    handler.server.controls.wait_for_change("fault", "silent", 60)
+    return True
+
+
+def _elsewhere(handler: Clouds) -> bool:
+    if handler.path.startswith("/elsewhere"):
+        return _text("TRUE")(handler)
+    handler.answer(302, Location="/elsewhere", Metadata_Flavor="Google")
+    return True
+
+
+def _endless(handler: Clouds) -> bool:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nMetadata-Flavor: Google\r\nTransfer-Encoding: chunked\r\n\r\n")
+    return _raw(b"400\r\n" + b"T" * 1024 + b"\r\n", forever=True)(handler)
+
+
+def _cut(handler: Clouds) -> bool:
+    handler.wfile.write(b'HTTP/1.1 200 OK\r\nMetadata-Flavor: Google\r\nContent-Length: 900\r\n\r\n{"action": "termi')
+    return True
+
+
+FAULTS: dict[str, Callable[[Clouds], bool]] = {
+    "503": _status(503),
+    "500": _status(500),
+    "403": _status(403),
+    "404": _status(404),
+    "401": _status(401),
+    "redirect": _elsewhere,
+    "silent": _silent,
+    "drip": _raw(b"H", pause=0.05, forever=True),
+    "drip of headers": _raw(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n", pause=0.05, forever=True),
+    "endless body": _endless,
+    "endless header": _raw(b"HTTP/1.1 200 OK\r\nA: ", *[b"a" * 4096] * 100),
+    "many headers": _raw(b"HTTP/1.1 200 OK\r\n", *[b"A: b\r\n"] * 500, b"\r\n"),
+    "interim answers": _raw(b"HTTP/1.1 100 Continue\r\n\r\n", forever=True),
+    "cut": _cut,
+    "nothing": _raw(b""),
+    "no HTTP": _raw(b"\x16\x03\x01\x02\x00\x00\xff\r\n\r\n"),
+    "a page": _text("<html><body>Please sign in: TRUE TERMINATE_ON_HOST_MAINTENANCE</body></html>"),
+    "an empty body": _text(""),
+    "deep JSON": _text("[" * 60000),
+    "wrong types": _text('{"action": ["terminate"], "time": 7, "DocumentIncarnation": "1", "Events": {"a": 1}}'),
+    "a number": _text("1" * 5000),
+    "null": _text("null"),
+    "no text": _raw(b"HTTP/1.1 200 OK\r\nMetadata-Flavor: Google\r\nContent-Length: 4\r\n\r\n\xff\xfe\x00\x80"),
+}
