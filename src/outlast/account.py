@@ -7,12 +7,24 @@ from typing import Protocol
 from weakref import WeakMethod
 
 from outlast.checkpoint.attempt import Attempt
+from outlast.checkpoint.read import OpenCheckpoint
 from outlast.checkpoint.signs import silence_seconds
 from outlast.drift import OnDrift, drift_between, in_one_line, look_at_environment
 from outlast.errors import EXIT_RETRY, ExitingError, StateMismatch
-from outlast.events import Drifted, EnvironmentSeen, Failed, FirstStepDone, Left, LoopStarted, Progressed, Stopped
+from outlast.events import (
+    Drifted,
+    EnvironmentSeen,
+    Failed,
+    FirstStepDone,
+    Left,
+    LoopStarted,
+    Progressed,
+    RestoreChecked,
+    Stopped,
+)
 from outlast.notices import Notice
 from outlast.settings import Surroundings
+from outlast.state.parts import Progress, UserState
 
 
 class Told(Protocol):
@@ -72,6 +84,14 @@ class Account:
         self._attempt.earlier = {}
         self._journal.record(LoopStarted(self._told.completed_steps, total, unit))
         return WeakMethod(self._show_life)
+
+    def restored(self, opened: OpenCheckpoint, state: UserState, progress: Progress) -> None:
+        """In a rehearsal: what a load_state_dict dropped shows here, even where results cannot be compared."""
+        roots = tuple(f"state[{name!r}]" for name in state.parts)
+        saved = {leaf.name: index for index, leaf in enumerate(opened.leaves) if leaf.name.startswith(roots)}
+        now = {leaf.name: leaf.data for leaf in state.snapshot(progress).leaves}
+        different = [name for name, index in saved.items() if now.get(name) != opened.stored_leaf(index)]
+        self._journal.record(RestoreChecked(opened.record.step, len(saved), different))
 
     def first_step_done(self) -> None:
         """The first step of this attempt is complete."""

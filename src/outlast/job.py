@@ -63,6 +63,8 @@ class Job:
     - `crash_limit`, `after_crashes`: see CrashPolicy.
     - `on_drift`: what to do at a resume when the script, its arguments, package versions, Python, the hardware or the
       number of tasks changed since the checkpoint: "tell" says so in one line, "refuse" also leaves with 78.
+    - `use_grace`: after a notice of a minute or more, save at once and train on until the last moment from which a
+      final save surely ends in time. False: stop at the next border.
 
     Raises SettingsError, StateUnsupported, StateMismatch, NoGoodCheckpoint (all exit code 78), StoreUnreachable
     (75), Interrupted when a notice came meanwhile.
@@ -88,6 +90,7 @@ class Job:
         crash_limit: int = 3,
         after_crashes: AfterCrashes | None = None,
         on_drift: str = "tell",
+        use_grace: bool = True,
     ) -> None:
         with _telling(console_for(os.environ)):
             around = look_around(os.environ)
@@ -106,6 +109,7 @@ class Job:
                 keep=keep_policy(keep),
                 crashes=CrashPolicy(crash_limit, after_crashes),
                 on_drift=checked_on_drift(on_drift),
+                use_grace=use_grace,
                 saving=checked_saving(saving),
                 risk_limit_seconds=None if risk_limit is None else parse_duration(risk_limit, setting="risk_limit"),
                 allow_missing=_names(allow_missing, "allow_missing"),
@@ -208,8 +212,8 @@ class Job:
 
     @property
     def stopping(self) -> bool:
-        """Whether a notice has come, so that retry helpers can give up."""
-        return self._session.stopped or self._session.board.notice is not None
+        """Whether the job stops at the next border, so that retry helpers can give up."""
+        return self._session.stopping
 
     @property
     def notice(self) -> Notice | None:

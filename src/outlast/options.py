@@ -9,8 +9,10 @@ from typing import Literal, cast, get_args
 from outlast.checkpoint.crashes import CrashPolicy
 from outlast.checkpoint.places import checked_name
 from outlast.checkpoint.retain import Keep
+from outlast.checkpoint.runs import RunRequest
 from outlast.drift import OnDrift
 from outlast.errors import SettingsError
+from outlast.ports import Identity
 from outlast.schedule import Every
 from outlast.settings import Surroundings
 
@@ -30,10 +32,22 @@ class Options:
     keep: Keep
     crashes: CrashPolicy
     on_drift: OnDrift
+    use_grace: bool
     saving: Saving
     risk_limit_seconds: float | None
     allow_missing: Collection[str]
     allow_extra: Collection[str]
+
+    def run_request(self, identity: Identity, execution: str | None) -> RunRequest:
+        """What is asked of the store: which run, or a new one. `execution`: the platform's, or an `outlast run`."""
+        return RunRequest(
+            job=self.job,
+            tasks=identity.tasks,
+            execution=identity.execution or (execution if self.fresh_run else None),
+            named=self.run,
+            fresh=self.fresh_run,
+            back=self.rollback_to is not None,
+        )
 
 
 def default_job_name(around: Surroundings) -> str:

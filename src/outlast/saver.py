@@ -22,7 +22,8 @@ class Speed:
         self._rate, self._clock = bytes_per_second, clock
         self._hurry, self._lock = threading.Event(), threading.Lock()
         self._unwanted = False
-        self._free_at = self.last_moved_at = clock.monotonic_seconds()
+        self._free_at = self.last_moved_at = self._waited_until = clock.monotonic_seconds()
+        self.waited_seconds = 0.0  # for the rate, by one thread at least
 
     def hurry(self) -> None:
         """No limit from now on."""
@@ -50,6 +51,13 @@ class Speed:
             self._free_at = max(now - _LONGEST_BURST_SECONDS, self._free_at) + moved / self._rate
         if wait > 0:
             self._hurry.wait(wait)
+            self._note_waited(now)
+
+    def _note_waited(self, since: float) -> None:
+        with self._lock:
+            now = self._clock.monotonic_seconds()
+            self.waited_seconds += max(0.0, now - max(since, self._waited_until))
+            self._waited_until = max(self._waited_until, now)
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from outlast.checkpoint.record import CommitRecord
 from outlast.checkpoint.write import FULL_EFFORT, Effort
 from outlast.clock import format_duration
 from outlast.copies import Copies, StateCopy
+from outlast.costs import SaveCosts
 from outlast.errors import CheckpointCorrupt, SaveFailed, StateUnsupported, StoreUnreachable
 from outlast.events import Event, SavePostponed, SaveStalled, SaveStarted
 from outlast.events import SaveFailed as SaveFailedEvent
@@ -22,6 +23,7 @@ from outlast.garbage import collector_at_rest
 from outlast.notices import NoticeBoard
 from outlast.options import Options
 from outlast.planning.period import ASSUMED_SLOWDOWN
+from outlast.planning.planner import Candidate, SaveKind
 from outlast.saver import Flight, GivenUp, Mark, Speed
 from outlast.schedule import Expected, schedule_for
 from outlast.settings import Surroundings
@@ -80,7 +82,9 @@ class Saves:
                 longest_loss_seconds=math.inf if options.risk_limit_seconds is None else options.risk_limit_seconds / 2,
             ),
         )
+        self._costs = SaveCosts(state.bytes)
         self._attempt: Attempt | None = None
+        self._hurried = False
         self._requested: bool | None = None  # the user's wish: None, or whether the checkpoint is to be pinned
         self._metrics: dict[str, float] = {}
         self._overdue = False
@@ -108,6 +112,11 @@ class Saves:
     def saved_mark(self) -> Mark:
         """The progress that it holds."""
         return self._safe.mark
+
+    @property
+    def _urgent(self) -> bool:
+        """Whether a notice stands that leaves no time but for the last save."""
+        return self._hurried and self._board.notice is not None
 
     def begin(self, progress: Progress, *, local: bool, when_idle: WeakMethod[Callable[[], float]]) -> None:
         """The loop starts; `local` is what the store says of itself. `when_idle`: see Worker.start."""
@@ -148,6 +157,27 @@ class Saves:
     def _moment(self, progress: Progress) -> dict[str, Any]:
         return {"step": progress.completed, "epochs": progress.epoch, "now": self._clock.monotonic_seconds()}
 
+    def candidates(self, progress: Progress) -> list[Candidate]:
+        """The saves that could be made at this border, each with the time until it is committed."""
+        flight, took = self._flight, self._costs.next_save()
+        waits_p50 = waits_p99 = 0.0
+        found = []
+        if flight is not None and not flight.committed:
+            waits_p50, waits_p99 = took.p50_seconds, took.p99_seconds
+            found.append(
+                Candidate(kind=SaveKind.IN_FLIGHT, step=flight.step, p99_seconds=waits_p99, p50_seconds=waits_p50)
+            )
+        if self.wanted(progress):
+            found.append(
+                Candidate(
+                    kind=SaveKind.FULL if self._costs.written_share == 1.0 else SaveKind.INCREMENTAL,
+                    step=progress.completed,
+                    p99_seconds=waits_p99 + took.p99_seconds,
+                    p50_seconds=waits_p50 + took.p50_seconds,
+                )
+            )
+        return found
+
     # --- borders ------------------------------------------------------------------------------------
 
     def at_border(self, progress: Progress, held: RandomState | None) -> None:
@@ -170,7 +200,7 @@ class Saves:
             began = self._clock.monotonic_seconds()
             self.wait(until_notice=True)
             self.note_stall(progress.completed, began)
-            if self._board.notice is not None:
+            if self._urgent:
                 return
         if not self._copies.possible or not self._save_beside(progress, held):
             self.save(progress, held)
@@ -221,7 +251,7 @@ class Saves:
         flight = Flight(progress.completed, progress.mark, wishes, speed, now, now - began, written_beside)
         flight.committed = not written_beside
         self._flight, self._taken_mark = flight, progress.mark
-        if self._board.notice is not None:
+        if self._urgent:
             flight.speed.give_up()
         return flight
 
@@ -236,6 +266,7 @@ class Saves:
             self._fail(flight, error)
         else:
             before, self._safe = self._safe, _Safe(record.name, flight.mark, flight.taken_at)
+            self._costs.note(record, waited_seconds=flight.speed.waited_seconds)
             flight.committed = True
             self._confirm(flight, record, before)
         flight.ended_at = self._clock.monotonic_seconds()
@@ -274,7 +305,7 @@ class Saves:
         """Waits for what is under way, at full speed; what is read back is left at a notice. Raises Superseded."""
         flight = self._flight
         self._copies.hurry()
-        if flight is not None and self._board.notice is not None:
+        if flight is not None and self._urgent:
             flight.speed.give_up()
         elif flight is not None:
             flight.speed.hurry()
@@ -282,7 +313,7 @@ class Saves:
         left_at = math.inf
         try:
             while not self._saver.wait(_POLL_SECONDS):
-                if self._board.notice is None:
+                if not self._urgent:
                     continue
                 if until_notice:
                     return
@@ -306,7 +337,8 @@ class Saves:
             self._large = self._copies.possible = False
 
     def hear_notice(self) -> None:
-        """A notice has come: what is being written is written at full speed, what is being read back can wait."""
+        """A notice leaves no time: what is being written is written at full speed, what is being read back can wait."""
+        self._hurried = True
         flight = self._flight
         self._copies.hurry()
         if flight is not None:
@@ -341,8 +373,9 @@ class Saves:
             with collector_at_rest():
                 snapshot = self._snapshot(progress, held)
                 image = LiveImage(self._copies.laid_out(snapshot), snapshot)
-                record = self.attempt.commit(image, step, wishes, FULL_EFFORT, tidy=self._board.notice is None)
+                record = self.attempt.commit(image, step, wishes, FULL_EFFORT, tidy=not self._urgent)
             before, self._safe = self._safe, _Safe(record.name, progress.mark, began)
+            self._costs.note(record, waited_seconds=0.0)
             self._read_back(progress, record, before, began, size_of(image), confirmed=confirmed)
         except (StoreUnreachable, CheckpointCorrupt) as error:
             self._tell_failure(step, str(error))

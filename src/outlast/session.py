@@ -7,9 +7,8 @@ from typing import Any, NoReturn
 
 from outlast.account import Account
 from outlast.checkpoint.attempt import Attempt, StartRequest, Superseded
-from outlast.checkpoint.journal import append_event
 from outlast.checkpoint.read import OpenCheckpoint
-from outlast.checkpoint.runs import Finish, RunRequest, find_or_start_run, finish_of, mark_store
+from outlast.checkpoint.runs import Finish, find_or_start_run, finish_of, mark_store
 from outlast.clock import format_duration
 from outlast.errors import (
     EXIT_RETRY,
@@ -30,14 +29,16 @@ from outlast.events import (
     Finished,
     NoticeHeard,
     NoticeRevoked,
-    RestoreChecked,
     Restored,
     Stopped,
+    append_event,
     to_line,
 )
 from outlast.exits import exit_watch
+from outlast.leaving import Leaving, what_did_not_end
 from outlast.notices import Notice, listen
 from outlast.options import Options
+from outlast.planning.planner import SaveKind
 from outlast.ports import Unsupported
 from outlast.registry import frameworks_in_use, open_store
 from outlast.saves import Saves
@@ -76,6 +77,7 @@ class Session:
         self._first_step: int | None = None  # until the first step that this attempt does is complete
         self._local = True
         self.saves = Saves(state, options, around, board=self.board, record=self.record_soon)
+        self.leaving = Leaving(self.saves, self.board, around, use_grace=options.use_grace, record=self.record_soon)
 
     # --- the start ----------------------------------------------------------------------------------
 
@@ -93,7 +95,8 @@ class Session:
         store = open_store(self.options.url)
         self._local = store.traits.local
         mark_store(store)
-        place = find_or_start_run(store, self._run_request(), self.around.clock).task(self.around.identity.task)
+        asked = self.options.run_request(self.around.identity, self._execution)
+        place = find_or_start_run(store, asked, self.around.clock).task(self.around.identity.task)
         request = StartRequest(
             place=place,
             rollback_to=self.options.rollback_to,
@@ -105,17 +108,6 @@ class Session:
         self._attempt = Attempt.claim(store, request, self.around)
         self._account = Account(self._attempt, self, self.around, self.options.on_drift)
         self._restore(prior_finish)
-
-    def _run_request(self) -> RunRequest:
-        identity = self.around.identity
-        return RunRequest(
-            job=self.options.job,
-            tasks=identity.tasks,
-            execution=identity.execution or (self._execution if self.options.fresh_run else None),
-            named=self.options.run,
-            fresh=self.options.fresh_run,
-            back=self.options.rollback_to is not None,
-        )
 
     @property
     def _execution(self) -> str | None:
@@ -183,18 +175,17 @@ class Session:
         self._restored = opened
         self.raise_if_noticed()
 
-    def _check_restored(self, opened: OpenCheckpoint) -> None:
-        """In a rehearsal: what a load_state_dict dropped shows here, even where results cannot be compared."""
-        roots = tuple(f"state[{name!r}]" for name in self.state.parts)
-        saved = {leaf.name: index for index, leaf in enumerate(opened.leaves) if leaf.name.startswith(roots)}
-        now = {leaf.name: leaf.data for leaf in self.state.snapshot(self.progress).leaves}
-        different = [name for name, index in saved.items() if now.get(name) != opened.stored_leaf(index)]
-        self.record(RestoreChecked(opened.record.step, len(saved), different))
-
     @property
-    def _must_stop(self) -> bool:
+    def stopping(self) -> bool:
+        """Whether the stop was raised, or is as soon as it can be: a notice stands that is not trained through."""
+        return self._stopped is not None or not self.leaving.goes_on
+
+    def _must_stop(self, *, at_border: bool = False) -> bool:
         """Whether there is a notice to act on; from now on it is not revoked any more."""
-        return self._stopped is not None or (self.board.notice is not None and self.board.hold() is not None)
+        if self._stopped is not None or self.board.notice is None:
+            return self._stopped is not None
+        goes_on = self.leaving.goes_on_after(self.progress) if at_border and self._begun else self.leaving.goes_on
+        return not goes_on and self.board.hold() is not None
 
     @property
     def stopped(self) -> bool:
@@ -220,11 +211,12 @@ class Session:
         self._begun = True
         self._judge()
         if self._restored and self.around.env.get(REHEARSAL_STORE):
-            self._check_restored(self._restored)
+            self.account.restored(self._restored, self.state, self.progress)
         self._restored = None
         self.state.forget_checkpoint()
         self._open_checkpoint.close()
         self._first_step = self.progress.completed
+        self.leaving.begin(self.progress.completed)
         self.saves.begin(self.progress, local=self._local, when_idle=self.account.begin(total, unit))
 
     def _judge(self) -> None:
@@ -269,7 +261,7 @@ class Session:
     def border(self) -> None:
         """Between two steps: stops at a notice, saves when a save is due or was asked for."""
         self.check_process()
-        if self._must_stop:
+        if self._must_stop(at_border=True):
             self.stop(at_border=True)
         if self._first_step is not None and self.progress.completed > self._first_step:
             self._first_step = None
@@ -278,12 +270,12 @@ class Session:
             self.saves.at_border(self.progress, self.held_random)
         except Superseded as error:
             self._be_superseded(error)
-        if self._must_stop:  # a notice came during the save: the next step may be a long one
+        if self._must_stop(at_border=True):  # a notice came during the save: the next step may be a long one
             self.stop(at_border=True)
 
     def raise_if_noticed(self) -> None:
         """Stops if a notice has come; for places where nothing new is to be saved."""
-        if self._must_stop:
+        if self._must_stop():
             self.stop()
 
     def check(self) -> None:
@@ -349,11 +341,16 @@ class Session:
     def _last_save(self, *, at_border: bool) -> str | None:
         """What is under way is waited for; at a border a state that is not durable yet is saved."""
         began = self.around.clock.monotonic_seconds()
+        if self.board.notice is not None:
+            self.saves.hear_notice()
+        wanted = at_border and self.saves.wanted(self.progress)
+        chosen = self.leaving.last_save(self.progress) if wanted else SaveKind.IN_FLIGHT
         try:
-            self.saves.wait()
+            if chosen is not None:
+                self.saves.wait()
             if self._account is not None:
                 self.saves.note_stall(self.progress.completed, began)
-            if at_border and self.saves.wanted(self.progress):
+            if wanted and chosen not in (None, SaveKind.IN_FLIGHT):
                 return self.saves.save(self.progress, self.held_random, confirmed=True)
         except Superseded as error:
             self._be_superseded(error)
@@ -420,29 +417,42 @@ class Session:
         if self._attempt is not None:
             self._attempt.journal.record_soon(event)
 
-    def _on_notice(self, notice: Notice) -> None:
-        self.saves.hear_notice()
-        what = "the code after the loop may go on until then" if self.finished else "stopping at the next step border"
-        event = NoticeHeard(notice.source, notice.reason, notice.grace_seconds, kind=notice.kind)
+    def _record_anyhow(self, event: Event) -> None:
+        """Also before there is a journal."""
         if self._attempt is not None:
             self.record(event)
         else:
             append_event(self.around.env.get(EVENTS_FILE), to_line(event, self.around.clock))
+
+    def _on_notice(self, notice: Notice) -> None:
+        if self.finished:
+            what = "the code after the loop may go on until then"
+        elif self.leaving.is_long(notice):
+            what = "training goes on for now"
+        else:
+            what = "stopping at the next step border"
+            self.saves.hear_notice()
+        self._record_anyhow(NoticeHeard(notice.source, notice.reason, notice.grace_seconds, kind=notice.kind))
         self.console.notice(f"notice: {notice.reason}; {format_duration(notice.grace_seconds)} of grace; {what}")
 
     def _on_word(self, event: Event) -> None:
-        """What is no notice, or none any more: said, and written down when there is time."""
-        if self._attempt is not None:
-            self.record_soon(event)
-        else:
-            append_event(self.around.env.get(EVENTS_FILE), to_line(event, self.around.clock))
+        """What is no notice, or none any more: said and written down."""
+        self._record_anyhow(event)
         if isinstance(event, NoticeRevoked):
             self.console.notice(f"notice revoked: {event.reason} ({event.source})")
         elif isinstance(event, Advised):
             self.console.info(f"{event.source}: {event.reason}; nothing is stopped for that")
 
     def _at_deadline(self, notice: Notice) -> None:
-        said, lost = self._what_did_not_end(notice), self._unsaved_steps
+        said = what_did_not_end(
+            notice,
+            finished=self.finished,
+            stopped=self._stopped is not None,
+            saving_step=self.progress.completed if self.saves.running else None,
+            in_step=self.in_step,
+            begun=self._begun,
+            lost=(lost := self._unsaved_steps),
+        )
         fitted = None if self.finished or not self._begun else not lost
         # The journal first: nobody may be reading standard error any more, and then the line never returns.
         self.record(Stopped(self.progress.completed, self._leave_code, said, lost, fitted=fitted))
@@ -450,24 +460,6 @@ class Session:
 
     def _code_at_deadline(self) -> int:
         return self._leave_code
-
-    def _what_did_not_end(self, notice: Notice) -> str:
-        within = f"did not end within the grace of {format_duration(notice.grace_seconds)}"
-        if self.finished:
-            return f"the code after the loop {within}; a rerun repeats it"
-        if self._stopped is not None:
-            return f"the program {within} after the stop"
-        if self.saves.running:
-            what, advice = (
-                f"the save at step {self.progress.completed}",
-                "the state is too large for this storage and grace",
-            )
-        elif self.in_step:
-            what, advice = "the step under way", "save more often (every=...)"
-        else:
-            what = "the code outside the steps" if self._begun else "the code before the first step"
-            advice = "call job.check() in it"
-        return f"{what} {within}; {self._unsaved_steps} completed steps since the last checkpoint are lost; {advice}"
 
     @property
     def _where_it_goes_on(self) -> str:

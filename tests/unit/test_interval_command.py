@@ -95,7 +95,7 @@ def test_a_store_tells_what_its_run_measured(store: str) -> None:
     inputs = shown["inputs"]
     assert inputs["persist"]["source"] == "measured, mean of 3"
     assert 0 < inputs["persist"]["value"] < 60
-    assert inputs["stall"]["source"].startswith("assumed: the state is copied")
+    assert inputs["stall"]["source"] == "measured, mean of 3"
     assert inputs["between"]["source"].startswith("learned: 0 interruptions")
     assert inputs["between"]["value"] > 24 * 3600
     assert shown["final_save"]["fits"] is True

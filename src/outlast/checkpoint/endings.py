@@ -14,6 +14,7 @@ from outlast.events import (
     Logged,
     LoopStarted,
     NoticeHeard,
+    NoticeRevoked,
     Progressed,
     Recorded,
     Restored,
@@ -76,8 +77,14 @@ def _without_an_end(notice: NoticeHeard | None, *, left: bool) -> Ending:
 
 
 def notice_in(recorded: Sequence[Recorded]) -> NoticeHeard | None:
-    """The notice that the attempt heard, if any."""
-    return next((one.event for one in recorded if isinstance(one.event, NoticeHeard)), None)
+    """The first notice that the attempt heard and that was not revoked, if any."""
+    heard: dict[str, NoticeHeard] = {}
+    for one in recorded:
+        if isinstance(one.event, NoticeHeard):
+            heard.setdefault(one.event.source, one.event)
+        elif isinstance(one.event, NoticeRevoked):
+            heard.pop(one.event.source, None)
+    return next(iter(heard.values()), None)
 
 
 def first_step_of(recorded: Sequence[Recorded]) -> int | None:

@@ -16,6 +16,7 @@ from outlast.events import (
     Logged,
     LoopStarted,
     NoticeHeard,
+    NoticeRevoked,
     Progressed,
     Recorded,
     Restored,
@@ -119,8 +120,8 @@ def timeline(recorded: Sequence[Recorded], *, more_seconds: float = 0.0) -> Time
             stalls.append((now, max(0.0, event.seconds)))
         elif isinstance(event, SavesSummed):
             stalls.append((now, max(0.0, event.stall_seconds)))
-        elif isinstance(event, NoticeHeard):
-            noticed_at = now
+        elif isinstance(event, NoticeHeard | NoticeRevoked):
+            noticed_at = now if isinstance(event, NoticeHeard) else None
         elif isinstance(event, Stopped) and noticed_at is not None and not event.lost_steps:
             # From the border on, the training has waited for the last save.
             border = max(noticed_at, next((at for at, step in steps if step >= event.step), now))

@@ -26,6 +26,7 @@ from outlast.events import (
     Event,
     LoopStarted,
     NoticeHeard,
+    NoticeRevoked,
     PlanMade,
     Recorded,
     Restored,
@@ -285,8 +286,8 @@ def _saves_made(events: Sequence[Event], taken_back: Container[str]) -> Iterator
     beside: dict[int, bool] = {}
     noticed, late = False, set()
     for event in events:
-        if isinstance(event, NoticeHeard):
-            noticed = True
+        if isinstance(event, NoticeHeard | NoticeRevoked):
+            noticed = isinstance(event, NoticeHeard)
         elif isinstance(event, SaveStalled):
             stalls[event.step] = stalls.get(event.step, 0.0) + max(0.0, event.seconds)
         elif isinstance(event, SaveStarted):
@@ -364,6 +365,6 @@ def _notice_seen(recorded: Sequence[Recorded], line: Timeline) -> NoticeSeen | N
     notice = notice_in(recorded)
     if notice is None:
         return None
-    heard = next(one for one in recorded if isinstance(one.event, NoticeHeard))
+    heard = next(one for one in recorded if one.event is notice)
     at = max(0.0, heard.monotonic_seconds - recorded[-1].monotonic_seconds + line.seconds)
     return NoticeSeen(notice.source, notice.reason, notice.grace_seconds, at)

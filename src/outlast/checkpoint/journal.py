@@ -1,26 +1,13 @@
 """Writing an attempt's journal: its events as JSON lines in the store, for status, goodput and the crash-loop check."""
 
-import os
 from threading import Lock
 
 from outlast.checkpoint.places import TaskPlace
 from outlast.checkpoint.shorten import thinned_lines, write_short
 from outlast.errors import CheckpointCorrupt, ObjectMissing, StoreUnreachable
-from outlast.events import Event, to_line
+from outlast.events import Event, append_event, to_line
 from outlast.ports import Pace, Store, full_speed
 from outlast.settings import EVENTS_FILE, Surroundings
-
-
-def append_event(path: str | None, line: bytes) -> None:
-    """Adds a line, in one write, to the events file that a rehearsal watches; None for no such file."""
-    if not path:
-        return
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        os.write(handle, line)
-    finally:
-        os.close(handle)
-
 
 _MOST_WAITING = 1000  # lines kept for a storage that does not answer
 _MOST_UNWRITTEN = 40_000  # lines kept until the next event that is written; beyond, logged numbers are thinned

@@ -135,7 +135,7 @@ class NoticeBoard:
 
     def _backstop(self) -> None:
         """Leaves half a margin later, if the guard is held up: by a pipe that nobody reads, a storage that hangs."""
-        threading.Event().wait(self._margin_seconds(self._wait_for_the_margin()) / 2)
+        threading.Event().wait(self.margin_seconds(self._wait_for_the_margin()) / 2)
         self._leave()
 
     def _leave(self) -> None:
@@ -146,7 +146,8 @@ class NoticeBoard:
         """The grace that the platform gives after a word of one source: `gce-metadata` of "gce-metadata preempted"."""
         return self._surroundings.grace_after(source.partition(" ")[0]).seconds
 
-    def _margin_seconds(self, notice: Notice) -> float:
+    def margin_seconds(self, notice: Notice) -> float:
+        """How long before the deadline of a notice the guard leaves."""
         return min(self._surroundings.margin_seconds, _MARGIN_SHARE * notice.grace_seconds)
 
     def _wait_for_the_margin(self) -> Notice:
@@ -156,7 +157,7 @@ class NoticeBoard:
                 if self.notice is None:
                     self._changed.wait()
                     continue
-                left = self.notice.remaining_seconds - self._margin_seconds(self.notice)
+                left = self.notice.remaining_seconds - self.margin_seconds(self.notice)
                 if left <= 0:
                     return self.notice
                 self._changed.wait(min(left, threading.TIMEOUT_MAX))

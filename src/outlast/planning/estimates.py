@@ -151,11 +151,25 @@ def usable_notice_share(
     return share
 
 
-def transfer_p99_seconds(size_bytes: int, *, measured: Iterable[tuple[int, float]]) -> float | None:
-    """How long a save of a size may take (p99), from (bytes, seconds) of others; None where there are none.
+def transfer_times(size_bytes: int, *, measured: Iterable[tuple[int, float]]) -> Times | None:
+    """How long a save of a size may take, from (bytes, seconds) of others; None where there are none.
 
-    Formula 6: bytes / BW_p1. For a final save, the p99 of a step comes on top. It scales in proportion, so small saves
-    say too much of large ones: their seconds are mostly a constant.
+    Formula 6: p99 is bytes / BW_p1. For a final save, the p99 of a step comes on top. It scales in proportion, so
+    small saves say too much of large ones: their seconds are mostly a constant.
     """
     per_gigabyte = times_of([seconds / size * 1e9 for size, seconds in measured if size > 0])
-    return None if per_gigabyte is None else size_bytes / 1e9 * per_gigabyte.p99_seconds
+    if per_gigabyte is None:
+        return None
+    share = size_bytes / 1e9
+    return Times(
+        per_gigabyte.count,
+        share * per_gigabyte.mean_seconds,
+        share * per_gigabyte.p50_seconds,
+        share * per_gigabyte.p99_seconds,
+    )
+
+
+def transfer_p99_seconds(size_bytes: int, *, measured: Iterable[tuple[int, float]]) -> float | None:
+    """The p99 of `transfer_times`."""
+    times = transfer_times(size_bytes, measured=measured)
+    return None if times is None else times.p99_seconds

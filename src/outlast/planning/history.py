@@ -14,7 +14,7 @@ _ENDINGS = {
 
 
 def facts_of(attempts: Iterable[AttemptHistory]) -> list[AttemptFacts]:
-    """The facts of each attempt. One that was superseded or left by itself, or of which nothing is known, lost nothing."""
+    """The facts of each attempt. One that was superseded, left by itself, or is not known, counts as finished."""
     return [_facts_of(one) for one in attempts]
 
 

@@ -4,10 +4,9 @@ import select
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from outlast.checkpoint.journal import append_event
 from outlast.clock import Clock, format_duration
 from outlast.console import Console
-from outlast.events import Event, NoticeHeard, Stopped, to_line
+from outlast.events import Event, NoticeHeard, Stopped, append_event, to_line
 from outlast.supervise.decisions import Ended
 
 STEP_UNKNOWN = -1  # in a Stopped event: only the job counts steps

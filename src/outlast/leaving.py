@@ -1,0 +1,132 @@
+"""What a job does with the time that a notice leaves: it trains on as long as that is safe, saves, and leaves."""
+
+from collections.abc import Callable
+
+from outlast.clock import format_duration
+from outlast.events import Event, PlanMade
+from outlast.notices import Notice, NoticeBoard
+from outlast.planning.planner import LONG_NOTICE_SECONDS, Candidate, Plan, SaveKind, plan
+from outlast.saves import Saves
+from outlast.settings import Surroundings
+from outlast.state.parts import Progress
+
+# Steps are not timed one by one; the longest is taken to be so many times the mean, or the longest since the notice.
+_LONGEST_STEP = 3.0
+
+
+class Leaving:
+    """The plans of one job after notices. With `use_grace`, a long notice is trained through.
+
+    All methods are for the loop's thread, but for `is_long`.
+    """
+
+    def __init__(
+        self,
+        saves: Saves,
+        board: NoticeBoard,
+        around: Surroundings,
+        *,
+        use_grace: bool,
+        record: Callable[[Event], None],
+    ) -> None:
+        self._saves, self._board, self._around, self._use_grace, self._record = saves, board, around, use_grace, record
+        self._clock = around.clock
+        self._begun: tuple[float, int] | None = None  # when the loop began, at which step
+        self._planned: Notice | None = None
+        self._until: float | None = None
+        self._last_border: float | None = None
+        self._longest_step_seconds = 0.0
+
+    def begin(self, completed: int) -> None:
+        """The loop begins at this step."""
+        self._begun = (self._clock.monotonic_seconds(), completed)
+
+    def is_long(self, notice: Notice) -> bool:
+        """Whether a notice leaves more time than a save needs, and the user wants it to be used."""
+        return self._use_grace and notice.remaining_seconds >= LONG_NOTICE_SECONDS
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there is no notice, or one that is trained through for now."""
+        notice = self._board.notice
+        if notice is None:
+            return True
+        if notice is not self._planned:  # it is planned for at the next border
+            return self.is_long(notice)
+        return self._until is not None and self._clock.monotonic_seconds() < self._until
+
+    def goes_on_after(self, progress: Progress) -> bool:
+        """The same at a border, where a new notice is planned for: a long one is saved for at once."""
+        notice = self._board.notice
+        if notice is None:
+            self._planned = self._until = self._last_border = None
+            return True
+        now = self._clock.monotonic_seconds()
+        if self._last_border is not None:
+            self._longest_step_seconds = max(self._longest_step_seconds, now - self._last_border)
+        self._last_border = now
+        if notice is not self._planned and self.is_long(notice):
+            made = self._plan(notice, progress, use_grace=True)
+            self._planned = notice
+            self._until = None if made.train_on_seconds is None else now + made.train_on_seconds
+            if self._until is not None:
+                self._tell(notice, made)
+                best = made.chosen or made.worth_trying
+                if best is not None and best.kind is not SaveKind.IN_FLIGHT:
+                    self._saves.ask(pinned=False)
+        return self.goes_on
+
+    def last_save(self, progress: Progress) -> SaveKind | None:
+        """What to save before leaving at this border; None where nothing that would be of use can end in time."""
+        notice = self._board.notice
+        if notice is None:  # a finish, say
+            return SaveKind.FULL
+        made = self._plan(notice, progress, use_grace=False)
+        best = made.chosen or made.worth_trying
+        self._tell(notice, made)
+        return best.kind if best is not None else None
+
+    def _plan(self, notice: Notice, progress: Progress, *, use_grace: bool) -> Plan:
+        completed, durable = progress.completed, self._saves.saved_mark[0]
+        candidates = self._saves.candidates(progress)
+        if durable == completed and any(one.step == completed for one in candidates):
+            durable -= 1  # the same step, and an epoch further
+        return plan(
+            candidates,
+            remaining_seconds=notice.remaining_seconds,
+            margin_seconds=self._board.margin_seconds(notice),
+            durable_step=durable,
+            step_p99_seconds=self._step_seconds(completed),
+            use_grace=use_grace,
+        )
+
+    def _step_seconds(self, completed: int) -> float:
+        if self._begun is None or completed <= self._begun[1]:
+            return self._longest_step_seconds
+        mean = (self._clock.monotonic_seconds() - self._begun[0]) / (completed - self._begun[1])
+        return max(_LONGEST_STEP * mean, self._longest_step_seconds)
+
+    def _tell(self, notice: Notice, made: Plan) -> None:
+        best: Candidate | None = made.chosen or made.worth_trying
+        choice = str(best.kind) if best is not None else "nothing to save"
+        self._record(PlanMade(choice, made.reason, round(notice.remaining_seconds, 3)))
+        self._around.console.notice(f"plan: {made.reason}")
+
+
+def what_did_not_end(
+    notice: Notice, *, finished: bool, stopped: bool, saving_step: int | None, in_step: bool, begun: bool, lost: int
+) -> str:
+    """Why the guard has to end the process, what that costs and what would help, in one line."""
+    within = f"did not end within the grace of {format_duration(notice.grace_seconds)}"
+    if finished:
+        return f"the code after the loop {within}; a rerun repeats it"
+    if stopped:
+        return f"the program {within} after the stop"
+    if saving_step is not None:
+        what, advice = f"the save at step {saving_step}", "the state is too large for this storage and grace"
+    elif in_step:
+        what, advice = "the step under way", "save more often (every=...)"
+    else:
+        what = "the code outside the steps" if begun else "the code before the first step"
+        advice = "call job.check() in it"
+    return f"{what} {within}; {lost} completed steps since the last checkpoint are lost; {advice}"
