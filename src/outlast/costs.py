@@ -27,6 +27,11 @@ class SaveCosts:
         self._shares.append(record.written_bytes / max(record.total_bytes, 1))
 
     @property
+    def known(self) -> bool:
+        """Whether a save was measured."""
+        return bool(self._measured)
+
+    @property
     def written_share(self) -> float:
         """How much of the state the next save may have to write, from 0 to 1."""
         return min(max(self._shares, default=1.0), 1.0)

@@ -34,6 +34,7 @@ class Leaving:
         self._begun: tuple[float, int] | None = None  # when the loop began, at which step
         self._planned: Notice | None = None
         self._until: float | None = None
+        self._until_known = False  # whether that is only until a save has shown how long one takes
         self._last_border: float | None = None
         self._longest_step_seconds = 0.0
 
@@ -65,16 +66,27 @@ class Leaving:
         if self._last_border is not None:
             self._longest_step_seconds = max(self._longest_step_seconds, now - self._last_border)
         self._last_border = now
-        if notice is not self._planned and self.is_long(notice):
-            made = self._plan(notice, progress, use_grace=True)
-            self._planned = notice
-            self._until = None if made.train_on_seconds is None else now + made.train_on_seconds
-            if self._until is not None:
-                self._tell(notice, made)
-                best = made.chosen or made.worth_trying
-                if best is not None and best.kind is not SaveKind.IN_FLIGHT:
-                    self._saves.ask(pinned=False)
+        if self.is_long(notice) and (notice is not self._planned or self._is_to_be_planned_again):
+            self._plan_to_go_on(notice, progress, now)
         return self.goes_on
+
+    def _plan_to_go_on(self, notice: Notice, progress: Progress, now: float) -> None:
+        """Where nobody knows yet how long a save takes, the one that is made now will tell; half of the time is its."""
+        made = self._plan(notice, progress, use_grace=True)
+        on = made.train_on_seconds
+        self._until_known = on is None and not self._saves.costs.known
+        if self._until_known:
+            on = notice.remaining_seconds / 2
+        self._planned, self._until = notice, None if on is None else now + on
+        best = made.chosen or made.worth_trying
+        if on is not None:
+            self._tell(notice, made, "; steps go on until one has shown how long it takes" if self._until_known else "")
+            if best is not None and best.kind is not SaveKind.IN_FLIGHT:
+                self._saves.ask(pinned=False)
+
+    @property
+    def _is_to_be_planned_again(self) -> bool:
+        return self._until_known and self._saves.costs.known
 
     def last_save(self, progress: Progress) -> SaveKind | None:
         """What to save before leaving at this border; None where nothing that would be of use can end in time."""
@@ -88,11 +100,10 @@ class Leaving:
 
     def _plan(self, notice: Notice, progress: Progress, *, use_grace: bool) -> Plan:
         completed, durable = progress.completed, self._saves.saved_mark[0]
-        candidates = self._saves.candidates(progress)
-        if durable == completed and any(one.step == completed for one in candidates):
+        if durable == completed and self._saves.wanted(progress):
             durable -= 1  # the same step, and an epoch further
         return plan(
-            candidates,
+            self._saves.candidates(progress),
             remaining_seconds=notice.remaining_seconds,
             margin_seconds=self._board.margin_seconds(notice),
             durable_step=durable,
@@ -106,11 +117,11 @@ class Leaving:
         mean = (self._clock.monotonic_seconds() - self._begun[0]) / (completed - self._begun[1])
         return max(_LONGEST_STEP * mean, self._longest_step_seconds)
 
-    def _tell(self, notice: Notice, made: Plan) -> None:
+    def _tell(self, notice: Notice, made: Plan, more: str = "") -> None:
         best: Candidate | None = made.chosen or made.worth_trying
         choice = str(best.kind) if best is not None else "nothing to save"
-        self._record(PlanMade(choice, made.reason, round(notice.remaining_seconds, 3)))
-        self._around.console.notice(f"plan: {made.reason}")
+        self._record(PlanMade(choice, made.reason + more, round(notice.remaining_seconds, 3)))
+        self._around.console.notice(f"plan: {made.reason}{more}")
 
 
 def what_did_not_end(

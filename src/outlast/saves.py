@@ -82,7 +82,7 @@ class Saves:
                 longest_loss_seconds=math.inf if options.risk_limit_seconds is None else options.risk_limit_seconds / 2,
             ),
         )
-        self._costs = SaveCosts(state.bytes)
+        self.costs = SaveCosts(state.bytes)
         self._attempt: Attempt | None = None
         self._hurried = False
         self._requested: bool | None = None  # the user's wish: None, or whether the checkpoint is to be pinned
@@ -158,8 +158,11 @@ class Saves:
         return {"step": progress.completed, "epochs": progress.epoch, "now": self._clock.monotonic_seconds()}
 
     def candidates(self, progress: Progress) -> list[Candidate]:
-        """The saves that could be made at this border, each with the time until it is committed."""
-        flight, took = self._flight, self._costs.next_save()
+        """The saves that could be made at this border, each with the time until it is committed.
+
+        One of the state now is always among them: it tells how long a later one will take.
+        """
+        flight, took = self._flight, self.costs.next_save()
         waits_p50 = waits_p99 = 0.0
         found = []
         if flight is not None and not flight.committed:
@@ -167,15 +170,14 @@ class Saves:
             found.append(
                 Candidate(kind=SaveKind.IN_FLIGHT, step=flight.step, p99_seconds=waits_p99, p50_seconds=waits_p50)
             )
-        if self.wanted(progress):
-            found.append(
-                Candidate(
-                    kind=SaveKind.FULL if self._costs.written_share == 1.0 else SaveKind.INCREMENTAL,
-                    step=progress.completed,
-                    p99_seconds=waits_p99 + took.p99_seconds,
-                    p50_seconds=waits_p50 + took.p50_seconds,
-                )
+        found.append(
+            Candidate(
+                kind=SaveKind.FULL if self.costs.written_share == 1.0 else SaveKind.INCREMENTAL,
+                step=progress.completed,
+                p99_seconds=waits_p99 + took.p99_seconds,
+                p50_seconds=waits_p50 + took.p50_seconds,
             )
+        )
         return found
 
     # --- borders ------------------------------------------------------------------------------------
@@ -266,7 +268,7 @@ class Saves:
             self._fail(flight, error)
         else:
             before, self._safe = self._safe, _Safe(record.name, flight.mark, flight.taken_at)
-            self._costs.note(record, waited_seconds=flight.speed.waited_seconds)
+            self.costs.note(record, waited_seconds=flight.speed.waited_seconds)
             flight.committed = True
             self._confirm(flight, record, before)
         flight.ended_at = self._clock.monotonic_seconds()
@@ -375,7 +377,7 @@ class Saves:
                 image = LiveImage(self._copies.laid_out(snapshot), snapshot)
                 record = self.attempt.commit(image, step, wishes, FULL_EFFORT, tidy=not self._urgent)
             before, self._safe = self._safe, _Safe(record.name, progress.mark, began)
-            self._costs.note(record, waited_seconds=0.0)
+            self.costs.note(record, waited_seconds=0.0)
             self._read_back(progress, record, before, began, size_of(image), confirmed=confirmed)
         except (StoreUnreachable, CheckpointCorrupt) as error:
             self._tell_failure(step, str(error))
