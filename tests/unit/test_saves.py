@@ -313,7 +313,9 @@ def test_a_notice_leaves_what_is_being_read_back_and_waits_for_what_is_being_wri
     assert flight.error is None
 
 
-def test_at_a_notice_a_read_back_that_hangs_does_not_keep_the_last_state_from_being_saved(store: Gated) -> None:
+def test_at_a_notice_a_read_back_that_hangs_does_not_keep_the_last_state_from_being_saved(
+    store: Gated, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case = Case(store)
     store.read_gate.clear()
     case.go(save=True)
@@ -322,12 +324,10 @@ def test_at_a_notice_a_read_back_that_hangs_does_not_keep_the_last_state_from_be
         time.sleep(0.01)
     case.go(2)
     board = case.job._session.board
-    board.notice = make_notice("SIGTERM", "a test", 3.0, SystemClock())
-    try:
-        with pytest.raises(outlast.Interrupted):
-            case.go()
-    finally:
-        board.notice = None
+    monkeypatch.setattr(board, "notice", make_notice("SIGTERM", "a test", 3.0, SystemClock()))
+    monkeypatch.setattr(board, "hold", lambda: board.notice)
+    with pytest.raises(outlast.Interrupted):
+        case.go()
     assert [event.step for event in case.events(SaveCommitted)] == [1, 4]
     store.read_gate.set()
     hung = next(thread for thread in threading.enumerate() if thread.name == "outlast-saver")
