@@ -235,16 +235,22 @@ def test_watching_costs_next_to_nothing(fault: str | None, tmp_path: Path, contr
     assert float(left.out.split()[0]) < 1.5 * 0.02, "more than 2 % of a processor"
 
 
-def test_slurms_signal_has_the_deadline_of_the_time_limit(tmp_path: Path) -> None:
+def test_slurms_signal_has_the_deadline_of_the_time_limit_and_is_trained_through_until_sigterm(tmp_path: Path) -> None:
     env = here("SIGTERM SIGUSR1", SLURM_JOB_END_TIME=str(int(time.time()) + 300))
     with Program(STEPS, tmp_path, env=env) as program:
         program.wait_for("begun")
         program.send(signal.SIGUSR1)
+        program.wait_for("which leaves time for a final save")
+        program.send(signal.SIGTERM)
         left = program.leave()
     assert left.code == 143
-    (heard,) = events(tmp_path, "NoticeHeard")
+    heard, ends = events(tmp_path, "NoticeHeard")
     assert (heard["source"], heard["kind"]) == ("SIGUSR1", "advance")
     assert 280 < heard["grace_seconds"] <= 300
+    assert ends["source"] == "SIGTERM"
+    assert ends["grace_seconds"] < 60
+    (stopped,) = events(tmp_path, "Stopped")
+    assert stopped["lost_steps"] == 0
 
 
 def test_sources_that_are_nowhere_delay_and_trouble_nothing(tmp_path: Path) -> None:
