@@ -3,7 +3,9 @@
 import atexit
 import math
 import os
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakMethod
@@ -22,6 +24,8 @@ from outlast.events import SaveFailed as SaveFailedEvent
 from outlast.garbage import collector_at_rest
 from outlast.notices import NoticeBoard
 from outlast.options import Options
+from outlast.planning.estimates import Learned, learn
+from outlast.planning.history import facts_of
 from outlast.planning.period import ASSUMED_SLOWDOWN
 from outlast.planning.planner import Candidate, SaveKind
 from outlast.saver import Flight, GivenUp, Mark, Speed
@@ -44,6 +48,8 @@ _BACKGROUND_SECONDS = 60.0
 _READ_BACK_PATIENCE_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 _THREAD = "outlast-saver"
+# Earlier ones say little of a machine of today, and each takes a request or two on a bucket.
+_LEARNED_ATTEMPTS = 32
 # At the end of the process a save that does not move for so long is given up. One request to a bucket may take minutes.
 _NO_PROGRESS_SECONDS = 180.0
 
@@ -83,6 +89,7 @@ class Saves:
             ),
         )
         self.costs = SaveCosts(state.bytes)
+        self._lessons: list[Learned] = []  # at most one, until the loop's thread takes it
         self._attempt: Attempt | None = None
         self._hurried = False
         self._requested: bool | None = None  # the user's wish: None, or whether the checkpoint is to be pinned
@@ -131,6 +138,11 @@ class Saves:
         self._copies = Copies(self._state, self._console, wanted=beside, lazily=saving == "lazy")
         self._safe = replace(self._safe, since=self._clock.monotonic_seconds())
         self._schedule.saved(**self._moment(progress))
+        if self._options.every == "auto" and self.attempt.number:
+            between = self._around.facts.mean_seconds_between_interruptions
+            with suppress(RuntimeError):  # no more threads: the platform's figures will do
+                arguments = (self.attempt, self._lessons, between)
+                threading.Thread(target=_learn, args=arguments, name="outlast-learn", daemon=True).start()
         atexit.register(_at_exit, WeakMethod(self.settle_at_exit), os.getpid())
 
     # --- what is wanted -----------------------------------------------------------------------------
@@ -184,6 +196,8 @@ class Saves:
 
     def at_border(self, progress: Progress, held: RandomState | None) -> None:
         """Saves when a save is due or was asked for. Raises Superseded, StateUnsupported, SaveFailed (work at risk)."""
+        if self._lessons:
+            self._schedule.learn(self._lessons.pop())
         if self._flight is not None and not self._saver.busy:
             self._collect()
         if self._flight is not None or self._failures:
@@ -461,6 +475,13 @@ class Saves:
 def _said(error: BaseException) -> str:
     expected = isinstance(error, StoreUnreachable | CheckpointCorrupt)
     return str(error) if expected else f"{type(error).__name__}: {error}"
+
+
+def _learn(attempt: Attempt, lessons: list[Learned], prior_between_seconds: float) -> None:
+    """In a thread of its own, which may take its time: what the run's attempts so far say of the next."""
+    with suppress(StoreUnreachable, CheckpointCorrupt):
+        found = attempt.history(newest=_LEARNED_ATTEMPTS)
+        lessons.append(learn(facts_of(found.attempts), prior_between_seconds=prior_between_seconds))
 
 
 def _at_exit(settle: WeakMethod[Callable[[], None]], owner: int) -> None:

@@ -1,15 +1,19 @@
 """When a save is due: counted steps and epochs, durations, and the interval that outlast chooses by itself."""
 
 import math
+import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import outlast
 from outlast.errors import SettingsError
 from outlast.planning.attempts import AttemptFacts, Ending
 from outlast.planning.estimates import Learned, learn
 from outlast.planning.period import AUTO_LARGEST_SHARE, AUTO_LONGEST_SECONDS
 from outlast.schedule import AutoSchedule, Epochs, Expected, Schedule, Steps, schedule_for
+from outlast.settings import look_around
 
 HOUR = 3600.0
 SPOT = Expected(between_seconds=4 * HOUR, state_bytes=10**9, grace_seconds=30.0, margin_seconds=6.0)
@@ -173,3 +177,26 @@ def test_what_an_earlier_attempt_measured_counts_until_this_one_has() -> None:
     schedule.measured(0.5, persist_seconds=1.0)
     schedule.learn(before)
     assert schedule.period_seconds < expected
+
+
+def test_a_job_learns_from_the_attempts_before_it(tmp_path: Path) -> None:
+    def attempt() -> AutoSchedule:
+        job = outlast.Job(tmp_path, state={"n": 0}, name="j")
+        for step in job.steps(1000):
+            for thread in threading.enumerate():
+                if thread.name == "outlast-learn":
+                    thread.join(30)
+            if step % 10 == 5:
+                job.save()
+            if step % 10 == 9:
+                break
+        schedule = job._session.saves._schedule
+        assert isinstance(schedule, AutoSchedule)
+        return schedule
+
+    assert attempt()._learned.attempts == 0
+    second = attempt()._learned
+    assert second.attempts == 2  # this one among them
+    assert second.stall is not None
+    assert second.stall.count == 1
+    assert second.between_seconds > look_around({}).facts.mean_seconds_between_interruptions

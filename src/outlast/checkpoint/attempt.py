@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outlast.checkpoint.crashes import CrashPolicy, crash_streak
+from outlast.checkpoint.history import TaskHistory, history_of
 from outlast.checkpoint.image import Image
 from outlast.checkpoint.journal import Journal
 from outlast.checkpoint.journals import Journals
@@ -153,6 +154,10 @@ class Attempt:
                 self._noted.add(name)
             except (CheckpointCorrupt, ObjectMissing, StoreUnreachable):
                 continue  # it is neither offered nor deleted; `outlast checkpoints verify` names it
+
+    def history(self, *, newest: int) -> TaskHistory:
+        """What happened to the task in its newest so many attempts, this one among them. Raises StoreUnreachable."""
+        return history_of(self._store, self.place, newest=newest)
 
     # --- saving -------------------------------------------------------------------------------------
 

@@ -164,12 +164,17 @@ class TaskHistory:
 WallClock = Callable[[], float]
 
 
-def history_of(store: Store, place: TaskPlace, *, now: WallClock = time.time) -> TaskHistory:
-    """What happened to a task so far. Raises StoreUnreachable where the storage does not answer."""
+def history_of(store: Store, place: TaskPlace, *, now: WallClock = time.time, newest: int | None = None) -> TaskHistory:
+    """What happened to a task so far, or in its `newest` so many attempts.
+
+    Raises StoreUnreachable where the storage does not answer.
+    """
     journals = Journals(store, place, without=("Logged",))
-    journals.read_all()
+    if newest is None:
+        journals.read_all()
     lineage = read_lineage(store, place)
     numbers = sorted({*journals, *claimed_attempts(store, place)})
+    numbers = numbers if newest is None else numbers[-newest:]
     read = {number: journals.journal(number) if number in journals else ReadJournal() for number in numbers}
     problems = [*lineage.damaged, *(problem for one in read.values() for problem in one.problems)]
     try:
