@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from outlast.clock import format_duration
+from outlast.clock import Deadline, format_duration
 from outlast.events import Event, PlanMade
 from outlast.notices import Notice, NoticeBoard
 from outlast.planning.planner import LONG_NOTICE_SECONDS, Candidate, Plan, SaveKind, plan
@@ -32,10 +32,10 @@ class Leaving:
         self._saves, self._board, self._around, self._use_grace, self._record = saves, board, around, use_grace, record
         self._clock = around.clock
         self._begun: tuple[float, int] | None = None  # when the loop began, at which step
-        self._planned: Notice | None = None
+        self._planned: tuple[str, Deadline] | None = None  # the notice that is planned for
         self._until: float | None = None
         self._until_known = False  # whether that is only until a save has shown how long one takes
-        self._last_border: float | None = None
+        self._last_border: tuple[float, int] | None = None  # when, after which step
         self._longest_step_seconds = 0.0
 
     def begin(self, completed: int) -> None:
@@ -52,7 +52,7 @@ class Leaving:
         notice = self._board.notice
         if notice is None:
             return True
-        if notice is not self._planned:  # it is planned for at the next border
+        if _key(notice) != self._planned:  # it is planned for at the next border
             return self.is_long(notice)
         return self._until is not None and self._clock.monotonic_seconds() < self._until
 
@@ -63,10 +63,10 @@ class Leaving:
             self._planned = self._until = self._last_border = None
             return True
         now = self._clock.monotonic_seconds()
-        if self._last_border is not None:
-            self._longest_step_seconds = max(self._longest_step_seconds, now - self._last_border)
-        self._last_border = now
-        if self.is_long(notice) and (notice is not self._planned or self._is_to_be_planned_again):
+        if self._last_border is not None and progress.completed > self._last_border[1]:
+            self._longest_step_seconds = max(self._longest_step_seconds, now - self._last_border[0])
+        self._last_border = (now, progress.completed)
+        if self.is_long(notice) and (_key(notice) != self._planned or self._is_to_be_planned_again):
             self._plan_to_go_on(notice, progress, now)
         return self.goes_on
 
@@ -77,7 +77,7 @@ class Leaving:
         self._until_known = on is None and not self._saves.costs.known
         if self._until_known:
             on = notice.remaining_seconds / 2
-        self._planned, self._until = notice, None if on is None else now + on
+        self._planned, self._until = _key(notice), None if on is None else now + on
         best = made.chosen or made.worth_trying
         if on is not None:
             self._tell(notice, made, "; steps go on until one has shown how long it takes" if self._until_known else "")
@@ -88,15 +88,14 @@ class Leaving:
     def _is_to_be_planned_again(self) -> bool:
         return self._until_known and self._saves.costs.known
 
-    def last_save(self, progress: Progress) -> SaveKind | None:
-        """What to save before leaving at this border; None where nothing that would be of use can end in time."""
+    def has_time_to_save(self, progress: Progress) -> bool:
+        """Whether the state of this border is to be saved before leaving: not if that surely cannot end in time."""
         notice = self._board.notice
         if notice is None:  # a finish, say
-            return SaveKind.FULL
+            return True
         made = self._plan(notice, progress, use_grace=False)
-        best = made.chosen or made.worth_trying
         self._tell(notice, made)
-        return best.kind if best is not None else None
+        return made.chosen is not None or made.worth_trying is not None or not self._saves.costs.at_full_speed
 
     def _plan(self, notice: Notice, progress: Progress, *, use_grace: bool) -> Plan:
         completed, durable = progress.completed, self._saves.saved_mark[0]
@@ -122,6 +121,11 @@ class Leaving:
         choice = str(best.kind) if best is not None else "nothing to save"
         self._record(PlanMade(choice, made.reason + more, round(notice.remaining_seconds, 3)))
         self._around.console.notice(f"plan: {made.reason}{more}")
+
+
+def _key(notice: Notice) -> tuple[str, Deadline]:
+    """What makes it another notice; that it has become final does not."""
+    return notice.source, notice.until
 
 
 def what_did_not_end(

@@ -64,8 +64,8 @@ class Speed:
 class Flight:
     """A save under way beside the training: written there, or only read back there.
 
-    `committed` is set once it is durable; `error` and `superseded` when it has ended badly; `ended_at` when it has
-    ended. Nobody cares for one that was `left` any more.
+    `committed` is set once it is durable; `reading` while that is read back, and nothing is done about it yet; `error`
+    and `superseded` when it has ended badly; `ended_at` when it has ended. Nobody cares for one that was `left`.
     """
 
     step: int
@@ -77,7 +77,12 @@ class Flight:
     written_beside: bool
     ended_at: float = 0.0
     committed: bool = False
+    reading: bool = False
     left: bool = False
     error: str | None = None
     superseded: Superseded | None = None
     postponed: bool = False
+
+    def has_read(self) -> None:
+        """What is to be read back was; from here on things are changed."""
+        self.reading = False

@@ -89,6 +89,7 @@ class Saves:
             ),
         )
         self.costs = SaveCosts(state.bytes)
+        self._when_idle: WeakMethod[Callable[[], float]] | None = None
         self._lessons: list[Learned] = []  # at most one, until the loop's thread takes it
         self._attempt: Attempt | None = None
         self._hurried = False
@@ -127,7 +128,7 @@ class Saves:
 
     def begin(self, progress: Progress, *, local: bool, when_idle: WeakMethod[Callable[[], float]]) -> None:
         """The loop starts; `local` is what the store says of itself. `when_idle`: see Worker.start."""
-        saving = self._options.saving
+        saving, self._when_idle = self._options.saving, when_idle
         self._large = not local or self._state.bytes >= _LEAST_BACKGROUND_BYTES
         beside = saving in ("background", "lazy") or (saving == "auto" and self._large)
         try:
@@ -177,14 +178,14 @@ class Saves:
         flight, took = self._flight, self.costs.next_save()
         waits_p50 = waits_p99 = 0.0
         found = []
-        if flight is not None and not flight.committed:
+        if flight is not None and not flight.committed and flight.error is None and flight.superseded is None:
             waits_p50, waits_p99 = took.p50_seconds, took.p99_seconds
             found.append(
                 Candidate(kind=SaveKind.IN_FLIGHT, step=flight.step, p99_seconds=waits_p99, p50_seconds=waits_p50)
             )
         found.append(
             Candidate(
-                kind=SaveKind.FULL if self.costs.written_share == 1.0 else SaveKind.INCREMENTAL,
+                kind=SaveKind.FULL if self.costs.writes_all else SaveKind.INCREMENTAL,
                 step=progress.completed,
                 p99_seconds=waits_p99 + took.p99_seconds,
                 p50_seconds=waits_p50 + took.p50_seconds,
@@ -196,6 +197,8 @@ class Saves:
 
     def at_border(self, progress: Progress, held: RandomState | None) -> None:
         """Saves when a save is due or was asked for. Raises Superseded, StateUnsupported, SaveFailed (work at risk)."""
+        if self._hurried and self._board.notice is None:  # it was revoked
+            self._hurried = False
         if self._lessons:
             self._schedule.learn(self._lessons.pop())
         if self._flight is not None and not self._saver.busy:
@@ -203,9 +206,10 @@ class Saves:
         if self._flight is not None or self._failures:
             self._check_risk()
         if not self._is_due(progress):
-            if self._large and not self._copies.ready and progress.mark != self.saved_mark:
+            if self._large and not self._copies.ready and not self._saver.busy and progress.mark != self.saved_mark:
                 self._copies.prepare(self._snapshot(progress, held))
-                self._saver.begin(self._copies.touch)
+                if self._copies.possible:
+                    self._saver.begin(self._copies.touch)
             return
         if self._clock.monotonic_seconds() < self._retry_at or not self.wanted(progress):
             return
@@ -289,8 +293,9 @@ class Saves:
 
     def _confirm(self, flight: Flight, record: CommitRecord, before: _Safe) -> None:
         """In the saver's thread: reads back what was written, unless a notice makes that unimportant."""
+        flight.reading = True
         try:
-            self.attempt.confirm(record, Effort(flight.speed.pace_or_give_up, threads=1))
+            self.attempt.confirm(record, Effort(flight.speed.pace_or_give_up, threads=1), has_read=flight.has_read)
         except GivenUp:
             pass
         except BaseException as error:  # noqa: BLE001 - as above
@@ -335,7 +340,7 @@ class Saves:
                     return
                 now = self._clock.monotonic_seconds()
                 left_at = min(left_at, now + _READ_BACK_PATIENCE_SECONDS)
-                if now >= left_at and flight is not None and flight.committed:
+                if now >= left_at and flight is not None and flight.reading:
                     self._leave(flight)
                     return
         finally:
@@ -348,7 +353,7 @@ class Saves:
         self._flight = None
         self._saver = Worker(_THREAD)
         try:
-            self._saver.start()
+            self._saver.start(self._when_idle)
         except RuntimeError:  # the interpreter is on its way out
             self._large = self._copies.possible = False
 

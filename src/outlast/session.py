@@ -38,7 +38,6 @@ from outlast.exits import exit_watch
 from outlast.leaving import Leaving, what_did_not_end
 from outlast.notices import Notice, listen
 from outlast.options import Options
-from outlast.planning.planner import SaveKind
 from outlast.ports import Unsupported
 from outlast.registry import frameworks_in_use, open_store
 from outlast.saves import Saves
@@ -343,14 +342,11 @@ class Session:
         began = self.around.clock.monotonic_seconds()
         if self.board.notice is not None:
             self.saves.hear_notice()
-        wanted = at_border and self.saves.wanted(self.progress)
-        chosen = self.leaving.last_save(self.progress) if wanted else SaveKind.IN_FLIGHT
         try:
-            if chosen is not None:
-                self.saves.wait()
+            self.saves.wait()
             if self._account is not None:
                 self.saves.note_stall(self.progress.completed, began)
-            if wanted and chosen not in (None, SaveKind.IN_FLIGHT):
+            if at_border and self.saves.wanted(self.progress) and self.leaving.has_time_to_save(self.progress):
                 return self.saves.save(self.progress, self.held_random, confirmed=True)
         except Superseded as error:
             self._be_superseded(error)
@@ -378,7 +374,7 @@ class Session:
 
     def _finish_once(self, total: int | None) -> str | None:
         error = self._last_save(at_border=True)
-        if error is None and self.saves.last is None:
+        if error is None and (self.saves.last is None or self.saves.wanted(self.progress)):
             error = self._save()
         if error or self.saves.last is None:
             return error or "nothing was saved"

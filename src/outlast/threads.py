@@ -91,7 +91,9 @@ class Worker:
         self._todo.set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits until no work is under way; False if it still is after so many seconds."""
+        """Waits until no work is under way; False if it still is after so many seconds. In a fork there is none."""
+        if self._thread is not None and not self._thread.is_alive():
+            return True
         return self._idle.wait(seconds)
 
     def _serve(self) -> None:

@@ -1,5 +1,6 @@
 """What a job does with the time that a notice leaves: long ones are trained through, short ones stop it at once."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import outlast
 from outlast.checkpoint.places import TaskPlace
 from outlast.checkpoint.record import load_record
 from outlast.clock import SystemClock
-from outlast.events import PlanMade, SaveCommitted, Stopped, from_lines
+from outlast.events import PlanMade, SaveCommitted, SaveVerified, Stopped, from_lines
 from outlast.notices import make_notice
 from outlast.testing import MemoryStore
 
@@ -126,6 +127,7 @@ def test_no_save_is_begun_that_cannot_end(
     case.go(2)
     costs = case.job._session.saves.costs
     costs._measured.extend([(1_000_000, 30.0)] * 20)
+    costs.at_full_speed = True
     case.notice(5)
     with pytest.raises(outlast.Interrupted) as stopped:
         case.go()
@@ -144,3 +146,41 @@ def test_a_save_that_usually_fits_is_tried(store: MemoryStore, monkeypatch: pyte
     with pytest.raises(outlast.Interrupted):
         case.go()
     assert case.steps_kept() == [3]
+
+
+def test_where_measured_saves_kept_to_a_rate_the_last_one_is_tried_all_the_same(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Case(store, monkeypatch)
+    case.go(2)
+    case.job._session.saves.costs._measured.extend([(1_000_000, 30.0)] * 20)
+    case.notice(5)
+    with pytest.raises(outlast.Interrupted):
+        case.go()
+    assert case.steps_kept() == [3]
+
+
+def test_the_same_notice_again_is_not_planned_for_again(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(store, monkeypatch)
+    case.notice(3600)
+    case.go()
+    case.job._session.saves.wait()
+    case.go()
+    plans = len(case.events(PlanMade))
+    case.board.notice = replace(case.board.notice, kind="final")
+    case.go(3)
+    assert len(case.events(PlanMade)) == plans
+
+
+def test_after_a_short_notice_that_was_revoked_saves_are_read_back_again(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Case(store, monkeypatch)
+    case.go()
+    case.notice(20)
+    case.board.notice = None
+    case.go()
+    case.job.save()
+    case.go()
+    case.job._session.saves.wait()
+    assert [event.step for event in case.events(SaveVerified)] == [3]

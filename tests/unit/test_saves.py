@@ -18,6 +18,7 @@ from outlast.checkpoint.places import TaskPlace
 from outlast.checkpoint.read import open_checkpoint
 from outlast.checkpoint.record import load_record
 from outlast.clock import SystemClock
+from outlast.errors import SaveFailed as SaveFailedError
 from outlast.errors import StoreUnreachable
 from outlast.events import SaveCommitted, SaveFailed, SavePostponed, SaveTakenBack, SaveVerified, from_lines
 from outlast.frameworks.numpy import NumpyFramework
@@ -334,6 +335,31 @@ def test_at_a_notice_a_read_back_that_hangs_does_not_keep_the_last_state_from_be
     assert hung.is_alive()
     assert case.events(SaveFailed) == []
     assert [record.step for record in case.kept()] == [1, 4]
+
+
+def test_a_run_is_not_marked_finished_by_an_older_checkpoint_when_the_last_save_fails(store: Gated) -> None:
+    case = Case(store)
+    case.go(save=True)
+    case.landed()
+    store.gate.clear()
+    case.go(save=True)
+    store.write_error = StoreUnreachable("full")
+    threading.Timer(0.1, store.gate.set).start()
+    with pytest.raises(SaveFailedError):
+        case.job.finish()
+    store.write_error = None
+    case.job.finish()
+    assert case.kept()[-1].step == 3
+
+
+def test_a_blocking_save_at_the_first_border_is_no_trouble_for_the_second(store: Gated) -> None:
+    store.read_gate.clear()
+    case = Case(store, saving="blocking")
+    case.go(save=True)
+    case.go(3)
+    store.read_gate.set()
+    case.landed()
+    assert [event.step for event in case.events(SaveVerified)] == [1]
 
 
 def test_a_larger_state_than_at_the_first_save_is_copied_whole(store: Gated) -> None:

@@ -40,6 +40,7 @@ from outlast.events import (
 from outlast.machine import lived_seconds, machine_name, process_birth
 from outlast.ports import Store
 from outlast.settings import Surroundings
+from outlast.threads import nothing
 
 
 class Superseded(OutlastError):
@@ -193,7 +194,9 @@ class Attempt:
             self._tidy()
         return record
 
-    def confirm(self, record: CommitRecord, effort: Effort = FULL_EFFORT) -> None:
+    def confirm(
+        self, record: CommitRecord, effort: Effort = FULL_EFFORT, *, has_read: Callable[[], None] = nothing
+    ) -> None:
         """Reads back what a save wrote, and a part of what it refers to; only then older checkpoints are retired.
 
         Raises CheckpointCorrupt when something is not there as it was written: the save is taken back then, and the
@@ -204,8 +207,11 @@ class Attempt:
         own = {file.name for file in record.files if self.place.data_of(file.name) == record.name}
         pace, threads = effort.pace, effort.threads
         try:
-            verify_data(self._store, record, files=own, turn=record.sequence, pace=pace, threads=threads)
-            pace(0)  # the last request may have taken long, and nobody may care any more
+            try:
+                verify_data(self._store, record, files=own, turn=record.sequence, pace=pace, threads=threads)
+            finally:
+                has_read()
+                pace(0)  # the last request may have taken long, and nobody may care any more
         except StoreUnreachable:
             self._unconfirmed.append(record.name)
             raise

@@ -69,13 +69,11 @@ class ImageBuffer:
 
 
 def _touch(memory: memoryview) -> None:
-    """Not by mmap.madvise, which holds the interpreter's lock meanwhile."""
+    """Not by mmap.madvise, which holds the interpreter's lock meanwhile. What is there may be lost."""
+    madvise = ctypes.CDLL(None).madvise
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    if _madvise(ctypes.c_void_p(address), ctypes.c_size_t(len(memory)), _MADV_POPULATE_WRITE) != 0:
+    if madvise(ctypes.c_void_p(address), ctypes.c_size_t(len(memory)), _MADV_POPULATE_WRITE) != 0:
         memory[:: mmap.PAGESIZE] = bytes(len(range(0, len(memory), mmap.PAGESIZE)))
-
-
-_madvise = ctypes.CDLL(None).madvise
 
 
 # --- is there enough? -------------------------------------------------------------------------------

@@ -105,10 +105,10 @@ class _Digests:
         self.pieces, self.found = pieces, [""] * len(pieces)
         self._image, self._effort = image, effort
 
-    def take_sample(self) -> Sequence[int]:
-        """Of some pieces, evenly spread; returns which."""
+    def take_sample(self, number: int) -> Sequence[int]:
+        """Of some pieces, evenly spread, others for each `number`; returns which."""
         step = -(-len(self.pieces) // _SAMPLE)
-        sample = range(step // 2, len(self.pieces), step)
+        sample = range((step // 2 + number) % step, len(self.pieces), step)
         self._take(sample)
         return sample
 
@@ -160,7 +160,9 @@ def _reusable(digests: _Digests, base: CommitRecord | None) -> Reuse:
     for image in base.images:
         for piece in image.pieces:
             known[piece.digest, piece.bytes].append((base.files[piece.file], piece.offset))
-    if not any((digests.found[number], _size(pieces[number])) in known for number in digests.take_sample()):
+    if not any(
+        (digests.found[number], _size(pieces[number])) in known for number in digests.take_sample(base.sequence)
+    ):
         return {}
     digests.take_rest()
     reused: Reuse = {}

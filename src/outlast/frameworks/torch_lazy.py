@@ -28,9 +28,9 @@ class LazyCopy:
 
     def __init__(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
         self._optimizers = list(optimizers)
-        self._hooks = [one.register_step_pre_hook(self._before_step) for one in self._optimizers]
         self._worker = Worker("outlast-lazy-copy")
         self._worker.start()
+        self._hooks = [one.register_step_pre_hook(self._before_step) for one in self._optimizers]
         self._good = False
         self._error: BaseException | None = None
 

@@ -21,8 +21,8 @@ class LargeFiles:
     interpreter, and from 4 MiB on the size of a block does not matter, unless other threads keep the interpreter (a
     write of 1 GiB then took 1.8 times as long in blocks of 8 MiB, 1.2 times in those of 16).
 
-    Room for a buffer of `allocate_from_bytes` is taken before it is written: a disk that is too full says so before
-    minutes of writing, not after. Where the page cache cannot be passed, the disk is waited for after each
+    Room for a buffer of `allocate_from_bytes` is taken before it is written: in few pieces, and a disk that has no room
+    for it says so first. Where the page cache cannot be passed, the disk is waited for after each
     `rolling_bytes`, so that the last sync has little left.
     """
 
