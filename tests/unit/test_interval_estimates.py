@@ -122,3 +122,11 @@ def test_a_notice_that_leaves_too_little_time_counts_as_none() -> None:
     assert usable_notice_share(0.9, final_save_p99_seconds=12, grace_seconds=15, margin_seconds=3) == 0.9
     assert usable_notice_share(0.9, final_save_p99_seconds=12.1, grace_seconds=15, margin_seconds=3) == 0.0
     assert usable_notice_share(0.9, final_save_p99_seconds=None, grace_seconds=3600, margin_seconds=30) == 0.0
+
+
+def test_what_a_damaged_journal_says_is_left_out() -> None:
+    assert times_of([1e308, math.inf, math.nan, -1.0]) is None
+    assert times_of([1e308, 2.0]) == times_of([2.0])
+    sound = AttemptFacts(exposure_seconds=100.0, ending=Ending.UNWARNED)
+    wild = AttemptFacts(exposure_seconds=1e308, ending=Ending.UNWARNED, stalls_seconds=(1e308,))
+    assert learn([sound, wild], prior_between_seconds=3600.0).between_seconds < 3600.0

@@ -15,6 +15,7 @@ _PRIOR_WEIGHT = 3
 # From so many on, the measurements themselves say what is exceeded once in a hundred times.
 _ENOUGH_FOR_ORDER = 99
 _LEAST_SECONDS = 1e-6  # a clock may say that something took no time at all
+_MOST_SECONDS = 1e9  # and a damaged journal that it took longer than there have been computers
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Times:
 
 
 def times_of(measured: Sequence[float]) -> Times | None:
-    """What measurements say of the next one; None where there are none. Those that are negative or no number are left.
+    """What measurements say of the next one; None where there are none. Those that can be no time are left out.
 
     p50 is the median. p99 is a bound for the next measurement, not for those seen. From 99 on, it is an order
     statistic: the k-th smallest of n is not exceeded by the next with probability k / (n + 1). With fewer there is
@@ -37,7 +38,7 @@ def times_of(measured: Sequence[float]) -> Times | None:
     the normal-inverse-gamma model; Gelman et al., "Bayesian Data Analysis", 3rd edition, 3.2-3.3). One measurement
     gives about 3.6 times itself, five alike 1.5 times, thirty alike 1.2; it is never below the longest seen.
     """
-    kept = sorted(max(one, _LEAST_SECONDS) for one in measured if 0.0 <= one < math.inf)
+    kept = sorted(max(one, _LEAST_SECONDS) for one in measured if 0.0 <= one < _MOST_SECONDS)
     if not kept:
         return None
     high = _order_bound(kept) if len(kept) >= _ENOUGH_FOR_ORDER else max(_parametric_bound(kept), kept[-1])
@@ -121,7 +122,7 @@ def learn(attempts: Iterable[AttemptFacts], *, prior_between_seconds: float) -> 
     known = list(attempts)
     interruptions = sum(one.ending.is_interruption for one in known)
     crashes = sum(one.ending is Ending.CRASHED for one in known)
-    exposure = sum(max(one.exposure_seconds, 0.0) for one in known)
+    exposure = sum(one.exposure_seconds for one in known if 0.0 < one.exposure_seconds < _MOST_SECONDS)
     saved = sum(one.ending is Ending.SAVED for one in known)
     return Learned(
         attempts=len(known),
