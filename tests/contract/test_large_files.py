@@ -48,6 +48,9 @@ def open_handles() -> int:
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left_open_or_running() -> Iterator[None]:
+    for thread in threading.enumerate():
+        if thread.name == "outlast-learn":  # of a job in an earlier test
+            thread.join(30)
     before = open_handles()
     yield
     assert threads_left() == []

@@ -41,7 +41,7 @@ FIELDS |= {"failed_saves", "notice"}
 
 
 def run(*words: object, code: int = 0) -> Result:
-    done = CliRunner().invoke(main, ["status", *(str(word) for word in words)])
+    done = CliRunner(env={"COLUMNS": "160"}).invoke(main, ["status", *(str(word) for word in words)])
     assert done.exit_code == code, done.output
     return done
 
