@@ -18,7 +18,7 @@ from outlast.checkpoint.write import FULL_EFFORT, Effort
 from outlast.clock import format_duration
 from outlast.copies import Copies, StateCopy
 from outlast.costs import SaveCosts
-from outlast.errors import CheckpointCorrupt, OutlastError, SaveFailed, StateUnsupported, StoreUnreachable
+from outlast.errors import CheckpointCorrupt, SaveFailed, StateUnsupported, StoreUnreachable
 from outlast.events import Event, SavePostponed, SaveStalled, SaveStarted
 from outlast.events import SaveFailed as SaveFailedEvent
 from outlast.garbage import collector_at_rest
@@ -484,9 +484,11 @@ def _said(error: BaseException) -> str:
 
 def _learn(attempt: Attempt, lessons: list[Learned], prior_between_seconds: float) -> None:
     """In a thread of its own, which may take its time: what the run's attempts so far say of the next."""
-    with suppress(OutlastError):  # then it is the platform's figures that count
+    try:
         found = attempt.history(newest=_LEARNED_ATTEMPTS)
         lessons.append(learn(facts_of(found.attempts), prior_between_seconds=prior_between_seconds))
+    except Exception:  # noqa: BLE001 - whatever is wrong with the past, the platform's figures will do
+        return
 
 
 def _at_exit(settle: WeakMethod[Callable[[], None]], owner: int) -> None:

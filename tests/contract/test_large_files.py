@@ -54,7 +54,7 @@ def _nothing_is_left_open_or_running() -> Iterator[None]:
     before = open_handles()
     yield
     assert threads_left() == []
-    assert open_handles() == before
+    assert open_handles() <= before  # something of an earlier test may have been closed meanwhile
 
 
 # --- cutting ------------------------------------------------------------------------------------------
