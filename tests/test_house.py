@@ -25,7 +25,7 @@ FLOOR_OF = {
     "state": "parts", "checkpoint": "parts", "schedule": "parts", "notices": "parts", "exits": "parts",
     "planning": "parts",
     "job": "engine", "options": "engine", "loops": "engine", "session": "engine",
-    "account": "engine", "leaving": "engine", "costs": "engine",
+    "account": "engine", "leaving": "engine", "costs": "engine", "lessons": "engine",
     "saves": "engine", "saver": "engine", "lazy": "engine", "copies": "engine",
     "worker": "engine", "supervise": "engine",
     "rehearse": "tools", "deploy": "tools", "monitor": "tools",

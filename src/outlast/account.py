@@ -22,7 +22,6 @@ from outlast.events import (
     RestoreChecked,
     Stopped,
 )
-from outlast.notices import Notice
 from outlast.settings import Surroundings
 from outlast.state.parts import Progress, UserState
 
@@ -112,12 +111,13 @@ class Account:
 
     # --- the end ------------------------------------------------------------------------------------
 
-    def stopped(self, code: int, reason: str, *, lost: int, notice: Notice | None, saved: bool) -> None:
-        """The attempt stops. `saved`: whether its loop has begun, and a checkpoint is there."""
+    def stopped(self, code: int, reason: str, *, lost: int, since: float | None, saved: bool) -> None:
+        """The attempt stops. `since`: from when on a notice was for the last save, on the monotonic clock; None without
+        one. `saved`: whether the loop has begun, and a checkpoint is there."""
         seconds, durable = None, saved and not lost and code != EXIT_RETRY
-        if notice is not None and durable:
-            seconds = round(self._around.clock.monotonic_seconds() - notice.heard_monotonic_seconds, 6)
-        fitted = durable if notice is not None and (saved or lost) else None
+        if since is not None and durable:
+            seconds = round(self._around.clock.monotonic_seconds() - since, 6)
+        fitted = durable if since is not None and (saved or lost) else None
         self._journal.record(Stopped(self._told.completed_steps, code, reason, lost, seconds, fitted))
 
     def failed(self, error: ExitingError) -> None:

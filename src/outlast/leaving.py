@@ -34,7 +34,7 @@ class Leaving:
         self._begun: tuple[float, int] | None = None  # when the loop began, at which step
         self._planned: tuple[str, Deadline] | None = None  # the notice that is planned for
         self._until: float | None = None
-        self._until_known = False  # whether that is only until a save has shown how long one takes
+        self._provisional = False  # whether that is only until a save has shown how long one takes
         self._last_border: tuple[float, int] | None = None  # when, after which step
         self._longest_step_seconds = 0.0
 
@@ -74,19 +74,20 @@ class Leaving:
         """Where nobody knows yet how long a save takes, the one that is made now will tell; half of the time is its."""
         made = self._plan(notice, progress, use_grace=True)
         on = made.train_on_seconds
-        self._until_known = on is None and not self._saves.costs.known
-        if self._until_known:
+        self._provisional = on is None and not self._saves.costs.known
+        if self._provisional:
             on = notice.remaining_seconds / 2
         self._planned, self._until = _key(notice), None if on is None else now + on
         best = made.chosen or made.worth_trying
         if on is not None:
-            self._tell(notice, made, "; steps go on until one has shown how long it takes" if self._until_known else "")
+            more = "; steps go on until one has shown how long it takes" if self._provisional else ""
+            self._tell(notice, best, made.reason + more)
             if best is not None and best.kind is not SaveKind.IN_FLIGHT:
                 self._saves.ask(pinned=False)
 
     @property
     def _is_to_be_planned_again(self) -> bool:
-        return self._until_known and self._saves.costs.known
+        return self._provisional and self._saves.costs.known
 
     def has_time_to_save(self, progress: Progress) -> bool:
         """Whether the state of this border is to be saved before leaving: not if that surely cannot end in time."""
@@ -94,8 +95,18 @@ class Leaving:
         if notice is None:  # a finish, say
             return True
         made = self._plan(notice, progress, use_grace=False)
-        self._tell(notice, made)
-        return made.chosen is not None or made.worth_trying is not None or not self._saves.costs.at_full_speed
+        best = made.chosen or made.worth_trying
+        if best is None and not self._saves.costs.at_full_speed:
+            best = self._saves.candidates(progress)[-1]
+            self._tell(notice, best, f"{made.reason}; tried all the same, since those before kept to a rate")
+        else:
+            self._tell(notice, best, made.reason)
+        return best is not None
+
+    def training_ended_at(self, notice: Notice) -> float:
+        """From when on, on the monotonic clock, the notice was for the last save: when it was heard, or later."""
+        trained_through = self._until if _key(notice) == self._planned else None
+        return max(notice.heard_monotonic_seconds, trained_through or 0.0)
 
     def _plan(self, notice: Notice, progress: Progress, *, use_grace: bool) -> Plan:
         completed, durable = progress.completed, self._saves.saved_mark[0]
@@ -116,11 +127,10 @@ class Leaving:
         mean = (self._clock.monotonic_seconds() - self._begun[0]) / (completed - self._begun[1])
         return max(_LONGEST_STEP * mean, self._longest_step_seconds)
 
-    def _tell(self, notice: Notice, made: Plan, more: str = "") -> None:
-        best: Candidate | None = made.chosen or made.worth_trying
+    def _tell(self, notice: Notice, best: Candidate | None, why: str) -> None:
         choice = str(best.kind) if best is not None else "nothing to save"
-        self._record(PlanMade(choice, made.reason + more, round(notice.remaining_seconds, 3)))
-        self._around.console.notice(f"plan: {made.reason}{more}")
+        self._record(PlanMade(choice, why, round(notice.remaining_seconds, 3)))
+        self._around.console.notice(f"plan: {why}")
 
 
 def _key(notice: Notice) -> tuple[str, Deadline]:

@@ -3,9 +3,7 @@
 import atexit
 import math
 import os
-import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakMethod
@@ -22,10 +20,9 @@ from outlast.errors import CheckpointCorrupt, SaveFailed, StateUnsupported, Stor
 from outlast.events import Event, SavePostponed, SaveStalled, SaveStarted
 from outlast.events import SaveFailed as SaveFailedEvent
 from outlast.garbage import collector_at_rest
+from outlast.lessons import Lessons
 from outlast.notices import NoticeBoard
 from outlast.options import Options
-from outlast.planning.estimates import Learned, learn
-from outlast.planning.history import facts_of
 from outlast.planning.period import ASSUMED_SLOWDOWN
 from outlast.planning.planner import Candidate, SaveKind
 from outlast.saver import Flight, GivenUp, Mark, Speed
@@ -48,8 +45,6 @@ _BACKGROUND_SECONDS = 60.0
 _READ_BACK_PATIENCE_SECONDS = 1.0
 _POLL_SECONDS = 0.05
 _THREAD = "outlast-saver"
-# Earlier ones say little of a machine of today, and each takes a request or two on a bucket.
-_LEARNED_ATTEMPTS = 32
 # At the end of the process a save that does not move for so long is given up. One request to a bucket may take minutes.
 _NO_PROGRESS_SECONDS = 180.0
 
@@ -90,7 +85,7 @@ class Saves:
         )
         self.costs = SaveCosts(state.bytes)
         self._when_idle: WeakMethod[Callable[[], float]] | None = None
-        self._lessons: list[Learned] = []  # at most one, until the loop's thread takes it
+        self._lessons = Lessons(around.facts.mean_seconds_between_interruptions)
         self._attempt: Attempt | None = None
         self._hurried = False
         self._requested: bool | None = None  # the user's wish: None, or whether the checkpoint is to be pinned
@@ -139,11 +134,8 @@ class Saves:
         self._copies = Copies(self._state, self._console, wanted=beside, lazily=saving == "lazy")
         self._safe = replace(self._safe, since=self._clock.monotonic_seconds())
         self._schedule.saved(**self._moment(progress))
-        if self._options.every == "auto" and self.attempt.number:
-            between = self._around.facts.mean_seconds_between_interruptions
-            with suppress(RuntimeError):  # no more threads: the platform's figures will do
-                arguments = (self.attempt, self._lessons, between)
-                threading.Thread(target=_learn, args=arguments, name="outlast-learn", daemon=True).start()
+        if self._options.every == "auto":
+            self._lessons.begin(self.attempt)
         atexit.register(_at_exit, WeakMethod(self.settle_at_exit), os.getpid())
 
     # --- what is wanted -----------------------------------------------------------------------------
@@ -199,8 +191,8 @@ class Saves:
         """Saves when a save is due or was asked for. Raises Superseded, StateUnsupported, SaveFailed (work at risk)."""
         if self._hurried and self._board.notice is None:  # it was revoked
             self._hurried = False
-        if self._lessons:
-            self._schedule.learn(self._lessons.pop())
+        if learned := self._lessons.take():
+            self._schedule.learn(learned)
         if self._flight is not None and not self._saver.busy:
             self._collect()
         if self._flight is not None or self._failures:
@@ -480,15 +472,6 @@ class Saves:
 def _said(error: BaseException) -> str:
     expected = isinstance(error, StoreUnreachable | CheckpointCorrupt)
     return str(error) if expected else f"{type(error).__name__}: {error}"
-
-
-def _learn(attempt: Attempt, lessons: list[Learned], prior_between_seconds: float) -> None:
-    """In a thread of its own, which may take its time: what the run's attempts so far say of the next."""
-    try:
-        found = attempt.history(newest=_LEARNED_ATTEMPTS)
-        lessons.append(learn(facts_of(found.attempts), prior_between_seconds=prior_between_seconds))
-    except Exception:  # noqa: BLE001 - whatever is wrong with the past, the platform's figures will do
-        return
 
 
 def _at_exit(settle: WeakMethod[Callable[[], None]], owner: int) -> None:

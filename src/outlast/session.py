@@ -329,7 +329,8 @@ class Session:
             self._stopped = reason
             if self._account is not None:
                 lost, saved = self._unsaved_steps, self._begun and self.saves.last is not None
-                self._account.stopped(self._leave_code, reason, lost=lost, notice=notice, saved=saved)
+                since = self.leaving.training_ended_at(notice) if notice else None
+                self._account.stopped(self._leave_code, reason, lost=lost, since=since, saved=saved)
             left = f", {format_duration(notice.remaining_seconds)} before the deadline" if notice else ""
             self.console.notice(
                 f"stopped after step {self.progress.completed} ({reason}); "

@@ -1,10 +1,8 @@
 """Lives whose fate waits at one file-system call, for each call: the driver of victims/calls.py, and what must hold."""
 
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,6 @@ from lives import VICTIMS, environment
 
 Point = dict[str, Any]
 EVERY, KEEP, STEPS = 3, 2, 12
-
-
-def chosen(always: Sequence[Any], seldom: Sequence[Any]) -> list[Any]:
-    """What each run looks at; with OUTLAST_EVERY_POINT=1 also what differs from that by little."""
-    return [*always, *(seldom if os.environ.get("OUTLAST_EVERY_POINT") else ())]
 
 
 def points(scenario: str, fate: str, folder: Path, *, script: str = "calls.py") -> list[Point]:

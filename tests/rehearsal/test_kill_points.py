@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
-from fated import KEEP, Point, check_rerun, chosen, lowest_resume, points
+from fated import KEEP, Point, check_rerun, lowest_resume, points
+
+FATES = ("before", "after", "half")
 
 
 def check_killed(point: Point) -> None:
@@ -18,8 +20,7 @@ def check_killed(point: Point) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scenario", "fate"),
-    chosen([("first", "before"), ("first", "half"), ("large", "half")], [("first", "after"), ("large", "before")]),
+    ("scenario", "fate"), [*(("first", fate) for fate in FATES), ("large", "before"), ("large", "half")]
 )
 def test_a_kill_at_any_call_of_a_first_attempt_costs_an_interval_at_most(
     scenario: str, fate: str, quick_folder: Path
@@ -31,7 +32,7 @@ def test_a_kill_at_any_call_of_a_first_attempt_costs_an_interval_at_most(
         check_killed(point)
 
 
-@pytest.mark.parametrize("fate", chosen(["before", "half"], ["after"]))
+@pytest.mark.parametrize("fate", FATES)
 def test_a_kill_at_any_call_of_a_later_attempt_costs_an_interval_at_most(fate: str, quick_folder: Path) -> None:
     found = points("second", fate, quick_folder)
     killed = [point for point in found if point["first"]["killed"]]

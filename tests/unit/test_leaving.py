@@ -95,6 +95,23 @@ def test_the_last_safe_moment_ends_the_training(store: MemoryStore, monkeypatch:
     assert case.events(Stopped)[-1].lost_steps == 0
 
 
+def test_how_long_the_last_save_took_does_not_count_what_was_trained_through(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else every long notice would teach that a last save takes as long as the notice."""
+    case = Case(store, monkeypatch)
+    case.notice(3600)
+    case.go()
+    case.job._session.saves.wait()
+    case.go()
+    heard = case.board.notice.heard_monotonic_seconds
+    case.board.notice = replace(case.board.notice, heard_monotonic_seconds=heard - 3000)
+    monkeypatch.setattr(case.job._session.leaving, "_until", SystemClock().monotonic_seconds())
+    with pytest.raises(outlast.Interrupted):
+        case.go()
+    assert case.events(Stopped)[-1].final_save_seconds < 1500
+
+
 def test_a_notice_that_is_revoked_stops_nothing(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case(store, monkeypatch)
     case.notice(3600)
@@ -158,6 +175,9 @@ def test_where_measured_saves_kept_to_a_rate_the_last_one_is_tried_all_the_same(
     with pytest.raises(outlast.Interrupted):
         case.go()
     assert case.steps_kept() == [3]
+    plan = case.events(PlanMade)[-1]
+    assert plan.choice == "a full save"
+    assert "kept to a rate" in plan.why
 
 
 def test_the_same_notice_again_is_not_planned_for_again(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:

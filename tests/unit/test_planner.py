@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from outlast.planning.estimates import times_of, transfer_p99_seconds
+from outlast.planning.estimates import times_of, transfer_times
 from outlast.planning.planner import LONG_NOTICE_SECONDS, Candidate, Plan, SaveKind, plan
 
 
@@ -221,11 +221,12 @@ def test_what_the_planner_says_fits_is_durable_in_time() -> None:
 
 
 def test_a_size_that_was_never_saved_is_judged_by_the_slowest_rates() -> None:
-    assert transfer_p99_seconds(10**9, measured=[]) is None
+    assert transfer_times(10**9, measured=[]) is None
     steady = [(10**9, 2.0)] * 50
-    half = transfer_p99_seconds(5 * 10**8, measured=steady)
+    half = transfer_times(5 * 10**8, measured=steady)
     assert half is not None
-    assert 1.0 < half < 1.3
-    wild = transfer_p99_seconds(5 * 10**8, measured=[*steady, (10**9, 20.0)])
+    assert half.p50_seconds == pytest.approx(1.0)
+    assert 1.0 < half.p99_seconds < 1.3
+    wild = transfer_times(5 * 10**8, measured=[*steady, (10**9, 20.0)])
     assert wild is not None
-    assert wild >= 10.0
+    assert wild.p99_seconds >= 10.0

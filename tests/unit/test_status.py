@@ -307,7 +307,7 @@ def test_the_table_says_what_happened(folder: Path) -> None:
         "waiting between attempts, not billed: 28 s",
         "preemptions 1, failures 1",
         "attempt 1: SIGTERM after",
-        "planned: full save (it fits); durable 1.0 s after it",
+        "planned: full save (it fits); last save 1.0 s",
         "attempt 1: since its checkpoint, train.py was edited",
     ):
         assert words in text, text

@@ -188,7 +188,7 @@ def _notice_words(one: AttemptHistory) -> str:
     words = [f"{notice.source} after {format_duration(notice.at)}, {format_duration(notice.grace_seconds)} of grace"]
     words += [f"planned: {plan.choice} ({plan.why})" for plan in one.plans[-1:]]
     if one.final_save_seconds is not None:
-        words.append(f"durable {format_duration(one.final_save_seconds)} after it")
+        words.append(f"last save {format_duration(one.final_save_seconds)}")
     if one.fitted is False:
         words.append(f"the last state was not saved in time, {one.lost_steps} steps lost")
     return "; ".join(words)

@@ -168,9 +168,3 @@ def transfer_times(size_bytes: int, *, measured: Iterable[tuple[int, float]]) ->
         share * per_gigabyte.p50_seconds,
         share * per_gigabyte.p99_seconds,
     )
-
-
-def transfer_p99_seconds(size_bytes: int, *, measured: Iterable[tuple[int, float]]) -> float | None:
-    """The p99 of `transfer_times`."""
-    times = transfer_times(size_bytes, measured=measured)
-    return None if times is None else times.p99_seconds
