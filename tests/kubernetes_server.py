@@ -53,9 +53,20 @@ class Cluster:
         conditions = more.pop("conditions", [{"type": "Ready", "status": "True"}])
         self.put("nodes", name, metadata=metadata, spec={"taints": list(taints)}, status={"conditions": conditions})
 
-    def pod(self, name: str, node: str, *, address: str = "127.0.0.1", conditions: Any = (), **metadata: Any) -> None:
-        status = {"podIP": address, "podIPs": [{"ip": address}], "conditions": list(conditions)}
-        self.put("pods", name, metadata={"namespace": "training", **metadata}, spec={"nodeName": node}, status=status)
+    def pod(
+        self,
+        name: str,
+        node: str,
+        *,
+        address: str = "127.0.0.1",
+        conditions: Any = (),
+        limit: Json | None = None,
+        started: Any = None,
+        **metadata: Any,
+    ) -> None:
+        status = {"podIP": address, "podIPs": [{"ip": address}], "conditions": list(conditions), "startTime": started}
+        spec = {"nodeName": node, **(limit or {})}
+        self.put("pods", name, metadata={"namespace": "training", **metadata}, spec=spec, status=status)
 
     def events(self, resource: str, name: str, since: int, seconds: float) -> Iterator[tuple[str, Json]]:
         """Changes of one object after a number, as they come."""

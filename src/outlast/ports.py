@@ -164,6 +164,8 @@ class PlatformFacts:
     Retries are per task. `notice_share` is the share of interruptions that are expected to come with a notice, until
     they have been counted. `notice_sources` are names of signals, and of what else can be watched there.
     `migration_signals` come before and after a move to another host: no notice, but connections break, and time passes.
+    `end_time_variable` names the variable, if there is one, with the moment at which an attempt is ended, in seconds
+    since the epoch. `container_per_attempt`: an attempt begins with process 1, and its timeout counts from there.
     `procedure` is how the platform ends a job, where `rehearse` can do the same: "container" is the first signal of
     `notice_sources` to the first process, and SIGKILL to all of them a grace later. `provisional`: not yet proven by a
     kill matrix of its own.
@@ -181,6 +183,8 @@ class PlatformFacts:
     longest_grace_seconds: float | None = None
     notice_share: float = 0.5
     migration_signals: tuple[str, ...] = ()
+    end_time_variable: str | None = None
+    container_per_attempt: bool = False
     procedure: Literal["container"] | None = None
     provisional: bool = False
 

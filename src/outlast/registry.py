@@ -32,12 +32,14 @@ STORES = {
     "s3": "outlast.stores.s3:open_s3",
     "az": "outlast.stores.azure:open_azure",
 }
+TIME_LIMIT = "time-limit"  # watched everywhere, where there is one
 # Sources of notices, by their names in PlatformFacts.notice_sources; signals (SIG…) need none.
 SOURCES = {
     "aws-imds": "outlast.sources.aws_imds:aws_imds_sources",
     "azure-scheduled-events": "outlast.sources.azure_events:azure_events_sources",
     "gce-metadata": "outlast.sources.gce_metadata:gce_metadata_sources",
     "kubernetes-node": "outlast.sources.kubernetes_node:kubernetes_node_sources",
+    TIME_LIMIT: "outlast.sources.time_limit:time_limit_sources",
 }
 # By the module whose presence in the program means that the framework is in use. The order matters: the
 # first that owns a value takes it.

@@ -10,6 +10,7 @@ from outlast.clock import Clock, SystemClock, format_duration, parse_duration
 from outlast.console import Console
 from outlast.errors import SettingsError
 from outlast.firmware import Firmware
+from outlast.limits import TimeLimit, known_limits
 from outlast.ports import Identity, KnownGrace, Platform, PlatformFacts
 from outlast.registry import detect_platform, platform_named
 
@@ -28,6 +29,7 @@ class Surroundings:
     """The platform as this process finds it, with the doors to its environment and its clock. Seconds.
 
     `grace_seconds` is the smallest grace that any notice here may leave; `graces` is all that it was chosen from.
+    `time_limits` are what is known beforehand of when this attempt is ended, the earliest first.
     """
 
     facts: PlatformFacts
@@ -37,6 +39,7 @@ class Surroundings:
     env: Mapping[str, str] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
     graces: tuple[KnownGrace, ...] = ()
+    time_limits: tuple[TimeLimit, ...] = ()
 
     @property
     def console(self) -> Console:
@@ -63,6 +66,11 @@ class Surroundings:
             grace for grace in self.graces if grace.notice in (None, source) or source not in self.facts.notice_sources
         ]
         return min(about, key=_by_seconds, default=KnownGrace(self.grace_seconds, self.facts.name))
+
+    @property
+    def time_limit(self) -> TimeLimit | None:
+        """The earliest, None where none is known."""
+        return self.time_limits[0] if self.time_limits else None
 
     @property
     def cut_grace(self) -> str | None:
@@ -96,6 +104,7 @@ def look_around(
         env=env,
         graces=_known_graces(here, env, grace),
     )
+    found = replace(found, time_limits=known_limits(env, here.facts, found.clock))
     return replace(found, grace_seconds=found.grace.seconds)
 
 

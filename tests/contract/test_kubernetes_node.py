@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ class Pod:
         self.cluster, clock = server.cluster, SystemClock()
         around = replace(look_around({}), env={**server.env, **env}, clock=clock, grace_seconds=GRACE_SECONDS)
         self.board = Board(clock, GRACE_SECONDS)
-        self._node, self._pod = (
+        self._node, self._pod, self._limit = (
             Watching(source, self.board, around)  # type: ignore[arg-type]  # a stand-in for the board
             for source in kubernetes_node_sources(around)
         )
@@ -55,6 +56,10 @@ class Pod:
     def look_inward(self) -> float:
         """Looks at the pod itself."""
         return self._pod.look_once()
+
+    def look_at_the_limit(self) -> float:
+        """Looks at the pod's time limit."""
+        return self._limit.look_once()
 
     @property
     def notice(self) -> Notice | None:
@@ -282,6 +287,34 @@ def test_a_disruption_that_is_given_up_is_revoked(pod: Pod) -> None:
     assert (pod.notice.kind, pod.notice.reason) == ("advance", "the pod is to be ended (EvictionByEvictionAPI)")
     pod.cluster.pod("trainer-0", "node-1", conditions=[{**target, "status": "False"}])
     pod.look_inward()
+    assert pod.notice is None
+
+
+def started(seconds_ago: float) -> str:
+    return (datetime.now(UTC) - timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_a_pod_with_a_time_limit_has_a_notice_before_it(pod: Pod) -> None:
+    pod.look_at_the_limit()
+    pod.cluster.pod("trainer-0", "node-1", limit={"activeDeadlineSeconds": 600}, started=started(10))
+    pod.look_inward()
+    assert pod.look_at_the_limit() == pytest.approx(590 - 120, abs=3)
+    assert pod.notice is None
+    pod.cluster.pod("trainer-0", "node-1", limit={"activeDeadlineSeconds": 12}, started=started(10))
+    pod.look_inward()
+    time.sleep(pod.look_at_the_limit())
+    pod.look_at_the_limit()
+    assert pod.notice is not None
+    assert (pod.notice.source, pod.notice.kind) == ("kubernetes-pod activeDeadlineSeconds", "advance")
+    assert pod.notice.reason == "the attempt's time limit (the pod's activeDeadlineSeconds: 12 s)"
+    assert 0 < pod.notice.remaining_seconds < 2
+
+
+@pytest.mark.parametrize("limit", [0, -5, "600", True, 1.5, None, 10**12])
+def test_a_time_limit_of_a_pod_that_makes_no_sense_is_none(limit: Any, pod: Pod) -> None:
+    pod.cluster.pod("trainer-0", "node-1", limit={"activeDeadlineSeconds": limit}, started=started(10))
+    pod.look_inward()
+    assert pod.look_at_the_limit() == 5
     assert pod.notice is None
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from link_local import announce, is_possible, prefix
-from signalled import Program, commits, events
+from signalled import LOOP, START, Program, commits, events
+from supervised import OUTLAST
 
 # A platform of the tests, with the sources that are asked for.
 HERE = """
@@ -21,7 +22,12 @@ from outlast import registry
 from outlast.platforms.local import LocalPlatform
 
 class Here(LocalPlatform):
-    facts = dataclasses.replace(LocalPlatform.facts, name="here", notice_sources=tuple(os.environ["SOURCES"].split()))
+    facts = dataclasses.replace(
+        LocalPlatform.facts,
+        name="here",
+        notice_sources=tuple(os.environ["SOURCES"].split()),
+        end_time_variable="SLURM_JOB_END_TIME",
+    )
 
 registry.PLATFORMS["here"] = "__main__:Here"
 state = {{"done": []}}
@@ -251,6 +257,21 @@ def test_slurms_signal_has_the_deadline_of_the_time_limit_and_is_trained_through
     assert ends["grace_seconds"] < 60
     (stopped,) = events(tmp_path, "Stopped")
     assert stopped["lost_steps"] == 0
+
+
+def test_a_job_leaves_before_its_timeout_and_goes_on_in_the_next_attempt(tmp_path: Path) -> None:
+    """Nobody has to send it anything, and no attempt is cut off: `outlast run` says so when it has to."""
+    program = START + LOOP.replace("None", "500") + "say(*state['done'])"
+    supervised = (*OUTLAST, "--timeout", "4s", "--retries", "5", "--")
+    with Program(program, tmp_path, prefix=supervised) as running:
+        left = running.leave()
+    assert left.code == 0, left.err
+    assert left.out.splitlines()[-1] == " ".join(map(str, range(500)))
+    heard = [event["source"] for event in events(tmp_path, "NoticeHeard")]
+    assert heard == ["time-limit"] * len(heard)
+    assert len(heard) >= 1
+    assert [event["lost_steps"] for event in events(tmp_path, "Stopped")] == [0] * len(heard)
+    assert "timeout:" not in left.err
 
 
 def test_sources_that_are_nowhere_delay_and_trouble_nothing(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ import pytest
 import outlast
 from outlast.disruptions import Disruption
 from outlast.events import Advised, Event
+from outlast.limits import known_limits
 from outlast.notices import Notice, NoticeBoard
 from outlast.notices.signals import disruption_of
+from outlast.registry import platform_named
 from outlast.settings import Surroundings, look_around
 from outlast.testing import FakeClock
 
@@ -132,7 +134,8 @@ def test_what_a_signal_says(name: str, end: str, kind: str, left: float | None, 
     known = end[1:].isdigit()
     text = str(int(around.clock.wall_seconds()) + int(end)) if known else end
     facts = replace(around.facts, migration_signals=("SIGTSTP", "SIGCONT"))
-    said = disruption_of(name, replace(around, facts=facts, env={"SLURM_JOB_END_TIME": text}))
+    limits = known_limits({"SLURM_JOB_END_TIME": text}, platform_named("slurm").facts, around.clock)
+    said = disruption_of(name, replace(around, facts=facts, time_limits=limits))
     assert said.kind == kind
     assert (said.deadline.remaining_seconds(around.clock) if said.deadline else None) == left
 

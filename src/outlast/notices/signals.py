@@ -5,8 +5,8 @@ A listener thread reads the signal's number from the wakeup descriptor, which th
 What a signal means, as of 2026-11-29: SIGTERM is followed by SIGKILL after the platform's grace (Kubernetes, Cloud
 Run, Slurm's KillWait). SIGTSTP comes 10 s before Cloud Run migrates a CPU task to another machine, and SIGCONT after
 it; the state is kept, connections through a VPC break, and time has passed (Cloud Run, "Set task timeout for jobs").
-SIGUSR1 is what Slurm sends at `--signal=USR1@N`, up to 60 s earlier than N seconds before the time limit, which is
-SLURM_JOB_END_TIME; or at a preemption, and then nobody says how long it takes (sbatch(1) of Slurm 22.05).
+SIGUSR1 is what Slurm sends at `--signal=USR1@N`, up to 60 s earlier than N seconds before the time limit; or at a
+preemption, and then nobody says how long it takes (sbatch(1) of Slurm 22.05).
 """
 
 import atexit
@@ -51,10 +51,10 @@ def disruption_of(name: str, surroundings: Surroundings) -> Disruption:
 
 def _seconds_to_the_time_limit(surroundings: Surroundings) -> float | None:
     """None where that is not known, over already, or too far away."""
-    text = surroundings.env.get("SLURM_JOB_END_TIME", "").strip()
-    if not (text.isascii() and text.isdigit() and len(text) < 16):
+    limit = surroundings.time_limit
+    if limit is None:
         return None
-    left = int(text) - surroundings.clock.wall_seconds()
+    left = limit.until.at_monotonic_seconds - surroundings.clock.monotonic_seconds()
     return left if 0 < left <= _LONGEST_WARNING_SECONDS else None
 
 

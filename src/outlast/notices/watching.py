@@ -16,7 +16,7 @@ from typing import NoReturn
 from outlast.disruptions import NoticeSource, SourceUnavailable
 from outlast.events import Event, SourceTrouble
 from outlast.notices.board import NoticeBoard
-from outlast.registry import sources_named
+from outlast.registry import TIME_LIMIT, sources_named
 from outlast.settings import Surroundings
 
 _FIRST_PAUSE_SECONDS = 1.0
@@ -92,8 +92,9 @@ _forking = threading.local()
 
 
 def watch_all(board: NoticeBoard, surroundings: Surroundings) -> None:
-    """Starts a thread for each source that the platform names; signals are no such source."""
+    """Starts a thread for each source that the platform names, and for the time limit; signals are no such source."""
     names = [name for name in surroundings.facts.notice_sources if not name.startswith("SIG")]
+    names += [TIME_LIMIT] if surroundings.time_limit is not None else []
     if not names:
         return
     os.register_at_fork(before=_wait_for_imports, after_in_parent=_go_on, after_in_child=_go_on)

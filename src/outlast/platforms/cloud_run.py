@@ -24,6 +24,7 @@ _FACTS = PlatformFacts(
     notice_share=assumed.NOTICE_SHARE,
     notice_sources=("SIGTERM",),
     migration_signals=("SIGTSTP", "SIGCONT"),
+    container_per_attempt=True,
     logs="json",
     procedure="container",
     sources={

@@ -16,6 +16,7 @@ FACTS = PlatformFacts(
     mean_seconds_between_interruptions=assumed.DAILY_SECONDS,
     notice_share=assumed.NOTICE_SHARE,
     notice_sources=("SIGTERM", "kubernetes-node"),
+    container_per_attempt=True,
     logs="json",
     procedure="container",
     provisional=True,

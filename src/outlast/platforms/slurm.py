@@ -24,6 +24,7 @@ _FACTS = PlatformFacts(
     mean_seconds_between_interruptions=assumed.DAILY_SECONDS,
     notice_share=assumed.NOTICE_SHARE,
     notice_sources=("SIGTERM", "SIGUSR1"),
+    end_time_variable="SLURM_JOB_END_TIME",
     logs="plain",
     provisional=True,
     sources={

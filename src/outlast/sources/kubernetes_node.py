@@ -21,6 +21,7 @@ from outlast.sources.kubernetes_api import Forbidden, Json, KubernetesApi, NotFo
 from outlast.sources.kubernetes_pod import OwnPod, first_of, is_own, own_pod
 from outlast.sources.kubernetes_watch import WatchedObject
 from outlast.sources.moments import moment_text, parse_moment
+from outlast.sources.time_limit import TimeLimitSource
 
 _ACTIVE_LABEL = "cloud.google.com/active-node-maintenance"
 _ENDING_TAINT = "cloud.google.com/impending-node-termination"
@@ -179,6 +180,8 @@ def _upcoming(node: Json) -> dict[str, Any]:
 
 
 def kubernetes_node_sources(surroundings: Surroundings) -> list[NoticeSource]:
-    """The pod's own node, and the pod itself; raises SourceUnavailable without the client or a service account."""
+    """The pod's own node, the pod itself and its time limit; raises SourceUnavailable without client or account."""
     api, env, clock = KubernetesApi(surroundings.env), surroundings.env, surroundings.clock
-    return [OwnNode(api, env, clock), OwnPod(api, env, clock)]
+    pod = OwnPod(api, env, clock)
+    limit = TimeLimitSource(lambda: pod.time_limit, clock, name=f"{pod.name} activeDeadlineSeconds")
+    return [OwnNode(api, env, clock), pod, limit]

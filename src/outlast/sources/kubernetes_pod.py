@@ -1,22 +1,26 @@
 """The pod itself: that it is being deleted, and with how much grace, also where a shell as PID 1 keeps SIGTERM.
 
 Facts as of 2026-11-29, from the Kubernetes documentation, "Pod Lifecycle" (a pod that is deleted gets
-metadata.deletionTimestamp and deletionGracePeriodSeconds at the moment at which kubelet sends SIGTERM) and
-"Disruptions" (the condition DisruptionTarget: it is about to be ended; it becomes False if that was given up).
+metadata.deletionTimestamp and deletionGracePeriodSeconds at the moment at which kubelet sends SIGTERM; one with
+activeDeadlineSeconds is ended that long after status.startTime) and "Disruptions" (the condition DisruptionTarget: it
+is about to be ended; it becomes False if that was given up).
 """
 
 from collections.abc import Mapping
 from functools import partial
 
-from outlast.clock import Clock, Deadline
+from outlast.clock import Clock, Deadline, format_duration
 from outlast.disruptions import Disruption, Look, SourceUnavailable
+from outlast.limits import TimeLimit
 from outlast.sources.kubernetes_api import Forbidden, Json, KubernetesApi, NotFound, part, parts, text
 from outlast.sources.kubernetes_watch import WatchedObject
+from outlast.sources.moments import parse_moment
 
 # Set by the downward API, under the name that the manifest chose.
 _POD_NAME_VARIABLES = ("POD_NAME", "MY_POD_NAME")
 _NAMESPACE_VARIABLES = ("POD_NAMESPACE", "MY_POD_NAMESPACE")
 _LONGEST_GRACE_SECONDS = 7 * 24 * 3600
+_LONGEST_DEADLINE_SECONDS = 2**31  # as the API has it
 
 
 class OwnPod:
@@ -28,6 +32,7 @@ class OwnPod:
         self._api, self._env, self._clock = api, env, clock
         self._watched: WatchedObject | None = None
         self._seen: tuple[Disruption, ...] = ()
+        self.time_limit: TimeLimit | None = None  # once the pod has been read, if it has one
 
     def look(self) -> Look:
         """The pod, or the next change of it."""
@@ -42,6 +47,7 @@ class OwnPod:
             raise SourceUnavailable("the pod of this name is another one", absent=True)
         if sight.thing is not None:
             self._seen = self._judged(sight.thing, unbroken=sight.unbroken)
+            self._limit(sight.thing)
         return Look(self._seen, sight.again_seconds)
 
     def _find(self) -> WatchedObject:
@@ -50,6 +56,20 @@ class OwnPod:
             raise SourceUnavailable("the pod's name is not known", absent=True)
         read, watch = partial(self._api.pod, name, namespace), partial(self._api.watch_pod, name, namespace)
         return WatchedObject(read, watch, self._clock)
+
+    def _limit(self, pod: Json) -> None:
+        """Worked out once for one deadline, so that a wall clock that is set later on does not move it."""
+        started, most = (
+            parse_moment(part(pod, "status").get("startTime")),
+            part(pod, "spec").get("activeDeadlineSeconds"),
+        )
+        if started is None or type(most) is not int or not 0 < most < _LONGEST_DEADLINE_SECONDS:
+            self.time_limit = None
+            return
+        source = f"the pod's activeDeadlineSeconds: {format_duration(most)}"
+        if self.time_limit is None or self.time_limit.source != source:
+            left = started + most - self._clock.wall_seconds()
+            self.time_limit = TimeLimit(Deadline(self._clock.monotonic_seconds() + left), source)
 
     def _judged(self, pod: Json, *, unbroken: bool) -> tuple[Disruption, ...]:
         metadata = part(pod, "metadata")

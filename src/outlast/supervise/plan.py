@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from outlast.clock import parse_duration
 from outlast.errors import SettingsError
+from outlast.limits import ATTEMPT_ENDS
 from outlast.settings import SUPERVISED_EXECUTION, Surroundings, look_around
 
 
@@ -21,6 +22,15 @@ class Plan:
     surroundings: Surroundings
     retries: int = 0
     timeout_seconds: float | None = None
+
+    def env_at(self, now_seconds: float) -> Mapping[str, str]:
+        """The command's environment for an attempt that starts now (monotonic): it knows when its time is over.
+
+        What limits this process limits the command, whose own start may be long after.
+        """
+        ends = [limit.until.at_monotonic_seconds for limit in self.surroundings.time_limits]
+        ends += [now_seconds + self.timeout_seconds] if self.timeout_seconds is not None else []
+        return {**self.env, ATTEMPT_ENDS: repr(min(ends))} if ends else self.env
 
     @property
     def kill_after_seconds(self) -> float:

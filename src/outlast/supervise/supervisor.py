@@ -54,7 +54,7 @@ class Supervisor:
         terminal = self._world.terminal
         terminal.lend()
         try:
-            return self._world.processes.start(self._plan.command, self._plan.env, terminal.take)
+            return self._world.processes.start(self._plan.command, self._plan.env_at(self._now()), terminal.take)
         except OSError:
             terminal.take_back()
             raise
