@@ -48,7 +48,8 @@ def test_the_facts_are_possible(platform: Platform) -> None:
 
 def test_every_fact_has_a_source_and_no_source_is_about_nothing(platform: Platform) -> None:
     facts = platform.facts
-    empty = {field.name for field in fields(PlatformFacts) if getattr(facts, field.name) in (None, ())}
+    said = {field.name: getattr(facts, field.name) for field in fields(PlatformFacts)}
+    empty = {name for name, value in said.items() if value in (None, ()) or value is False}
     needed = {field.name for field in fields(PlatformFacts)} - _OF_OUTLAST - empty
     assert set(facts.sources) == needed | ({"max_retries"} if facts.max_retries is None else set())
     assert all(len(source.split()) >= 3 for source in facts.sources.values())

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from outlast.clock import format_duration
 from outlast.errors import EXIT_HUMAN, EXIT_RETRY
+from outlast.limits import TIMEOUT
 from outlast.ports import KnownGrace
 from outlast.settings import Surroundings, look_around
 
@@ -83,8 +84,18 @@ def _notices(here: Surroundings) -> list[Fact]:
         Fact("notice_sources", sources, ", ".join(sources), _source(here, "notice_sources")),
         _plain(here, "notice_share", f"{facts.notice_share:.0%}"),
         Fact("migration_signals", moves, moved, facts.sources.get("migration_signals", "this platform moves no job")),
+        Fact("time_limit_seconds", *_time_limit(here)),
         _plain(here, "mean_seconds_between_interruptions", format_duration(facts.mean_seconds_between_interruptions)),
     ]
+
+
+def _time_limit(here: Surroundings) -> tuple[float | None, str, str]:
+    """Seconds from now, and who says so."""
+    limit = here.time_limit
+    if limit is None:
+        return None, "none is known", f"{TIMEOUT}, `outlast run --timeout` and some platforms tell of one"
+    seconds = round(limit.until.remaining_seconds(here.clock), 3)
+    return seconds, f"in {format_duration(seconds)}", limit.source
 
 
 def _grace(here: Surroundings) -> list[Fact]:

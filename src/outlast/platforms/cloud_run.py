@@ -37,6 +37,7 @@ _FACTS = PlatformFacts(
         "notice_share": assumed.NOTICE_SHARE_SOURCE,
         "notice_sources": "Cloud Run, Container runtime contract: SIGTERM at a timeout, a cancellation, maintenance",
         "migration_signals": "Cloud Run, Set task timeout: a task without a GPU gets SIGTSTP 10 s before it moves",
+        "container_per_attempt": "Cloud Run, Container runtime contract: each attempt has an instance of its own",
         "logs": "Cloud Logging reads severity and message from a line that is JSON",
     },
 )

@@ -28,6 +28,7 @@ FACTS = PlatformFacts(
         "mean_seconds_between_interruptions": assumed.DAILY_SOURCE,
         "notice_share": assumed.NOTICE_SHARE_SOURCE,
         "notice_sources": "Kubernetes, Pod lifecycle: SIGTERM first; a node's taints and labels may say it earlier",
+        "container_per_attempt": "Kubernetes, Jobs: a failed pod is replaced by a new one",
         "logs": "the logs of containers are collected; a line that is JSON keeps its severity",
     },
 )

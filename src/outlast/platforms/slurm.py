@@ -35,6 +35,7 @@ _FACTS = PlatformFacts(
         "mean_seconds_between_interruptions": assumed.DAILY_SOURCE,
         "notice_share": assumed.NOTICE_SHARE_SOURCE,
         "notice_sources": "sbatch(1): --signal=USR1@N, N s before the limit; slurm.conf(5): SIGTERM then (22.05)",
+        "end_time_variable": "sbatch(1): SLURM_JOB_END_TIME, where the version sets it",
         "logs": "standard error goes to a file that people read",
     },
 )
