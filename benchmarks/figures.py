@@ -43,6 +43,10 @@ FIGURES = (
     Figure("stall_incremental", "incremental: stall"),
     Figure("durable_incremental", "incremental: until durable"),
     Figure("step", "one step, no save due", limit="step_bare"),
+    Figure("went_on", "notice to the first new step elsewhere", limit="read_cold"),
+    Figure("left", "of that, from the notice to the stop, all saved"),
+    Figure("came_back", "of that, from the made model to the step"),
+    Figure("ended", "not in that: from the stop to the end of the interpreter"),
     Figure("heard", "SIGTERM: heard inside a 3 s C call"),
     Figure("stopped", "SIGTERM: stop with 50 MB of state, exit 143"),
 )
@@ -50,12 +54,16 @@ FIGURES = (
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure of one of our cases that is to be at most so much, in its unit or (`of_limit`) over its limit."""
+    """A figure of one of our cases that is to be at most so much, in its unit or (`of_limit`) over its limit.
+
+    `beside` is granted besides, in the figure's unit.
+    """
 
     case: str
     figure: str
     at_most: float
     of_limit: bool = False
+    beside: float = 0.0
 
 
 GOALS = (
@@ -68,5 +76,6 @@ GOALS = (
     Goal("outlast", "restore_warm", 1.2, of_limit=True),
     Goal("outlast", "memory_restore", 0.05),
     Goal("outlast background", "written_for_changed", 1.1),
+    Goal("outlast", "went_on", 1.2, of_limit=True, beside=1.0),
     Goal("outlast", "step", 20e-6),
 )

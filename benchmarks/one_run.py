@@ -38,6 +38,10 @@ def measure(request: Request) -> dict[str, float]:
         from benchmarks.signals import measure_signals
 
         return measure_signals(folder)
+    if request.action == "going on":
+        from benchmarks.going_on import measure_going_on
+
+        return measure_going_on(request.state, request.scale, folder)
     if request.action == "limits":
         from benchmarks.limits import measure_limits
 

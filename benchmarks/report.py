@@ -100,7 +100,8 @@ def goals_table(judged: list[Judged]) -> Table:
         figure = figures[one.goal.figure]
         unit = "x limit" if one.goal.of_limit else figure.unit
         goal, measured = text(one.goal.at_most, unit), text(one.measured, unit)
-        table.add_row(one.state, one.goal.case, figure.title, f"≤ {goal}", measured, one.verdict)
+        beside = f" + {text(one.goal.beside, figure.unit)}" if one.goal.beside else ""
+        table.add_row(one.state, one.goal.case, figure.title, f"≤ {goal}{beside}", f"{measured}{beside}", one.verdict)
     return table
 
 

@@ -16,7 +16,7 @@ from benchmarks.goodput_report import replay_all
 from benchmarks.one_run import Request
 from benchmarks.samples import Result, is_ours
 
-PARTS = ("stall", "slowdown", "restore", "incremental", "step", "sigterm", "goodput")
+PARTS = ("stall", "slowdown", "restore", "incremental", "step", "sigterm", "notice", "goodput")
 NO_STATE = "any state"
 _LONGEST_REASON = 200
 
@@ -57,10 +57,12 @@ class Round:
 
     def run(self) -> Iterator[Result]:
         plan = self.plan
-        if plan.parts & {"stall", "slowdown", "restore", "incremental"}:
+        if plan.parts & {"stall", "slowdown", "restore", "incremental", "notice"}:
             shift = self.number % max(len(plan.cases), 1)  # so that no case always follows the same one
             for state in plan.states:
                 yield self._one("limits", LIMITS, state)
+                if "notice" in plan.parts:
+                    yield self._one("going on", "outlast", state)
                 yield from self._savers(state, plan.cases[shift:] + plan.cases[:shift])
         if "step" in plan.parts:
             yield from self._step()
@@ -75,6 +77,8 @@ class Round:
         yield Result(self.number, NO_STATE, LIMITS, "step", bare)
 
     def _savers(self, state: str, cases: tuple[str, ...]) -> Iterator[Result]:
+        if not self.plan.parts & {"stall", "slowdown", "restore", "incremental"}:
+            return
         restored_ours = False  # the file is the same, whichever way it was saved
         for case in cases:
             with self._folder(state, case) as folder:

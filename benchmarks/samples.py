@@ -111,7 +111,7 @@ def judge(samples: Samples, state: str, goal: Goal) -> Judged | None:
     limit = samples.limit(state, figure) if goal.of_limit else []
     if not values or (goal.of_limit and not limit):
         return None
-    measured = statistics.median(values)
+    measured = max(0.0, statistics.median(values) - goal.beside)
     if goal.of_limit:
         measured /= statistics.median(limit)
     if reason := no_verdict(limit):

@@ -405,7 +405,7 @@ class Saves:
     def _read_back(
         self, progress: Progress, record: CommitRecord, before: _Safe, began: float, size: int, *, confirmed: bool
     ) -> None:
-        """After a notice, it must not take the time that leaving needs; the next attempt verifies anyway."""
+        """After a notice it must not take the time that leaving needs; the next attempt verifies all of it anyway."""
         notice = self._board.notice
         took = self._clock.monotonic_seconds() - began
         if notice is not None and notice.remaining_seconds < 2 * took + self._around.margin_seconds:
@@ -415,6 +415,9 @@ class Saves:
             self._saver.begin(lambda: self._read_back_beside(flight, record, before))
             return
         try:
+            if notice is not None and self._large:
+                self.attempt.glance(record)
+                return
             self.attempt.confirm(record)
         except (StoreUnreachable, CheckpointCorrupt):
             self._safe = before

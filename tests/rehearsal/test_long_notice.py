@@ -44,7 +44,9 @@ def test_a_long_notice_is_trained_through_until_the_last_safe_moment_and_loses_n
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setenv("OUTLAST_POD_GRACE", f"{GRACE_SECONDS:g}")
     command = (sys.executable, "job.py")
-    request = Request(command=command, folder=folder, platform="gke-gpu", interruptions=3, seed=SIGTERM_FIRST, keep=True)
+    request = Request(
+        command=command, folder=folder, platform="gke-gpu", interruptions=3, seed=SIGTERM_FIRST, keep=True
+    )
     report = rehearse(request)
     assert (report.verdict, report.reasons) == ("survived", ())
     noticed, after = report.attempts[:2]

@@ -204,23 +204,8 @@ class Attempt:
         a newer one is.
         """
         began = self._around.clock.monotonic_seconds()
-        own = {file.name for file in record.files if self.place.data_of(file.name) == record.name}
-        pace, threads = effort.pace, effort.threads
-        try:
-            try:
-                verify_data(self._store, record, files=own, turn=record.sequence, pace=pace, threads=threads)
-            finally:
-                has_read()
-                pace(0)  # the last request may have taken long, and nobody may care any more
-        except StoreUnreachable:
-            self._unconfirmed.append(record.name)
-            raise
-        except (CheckpointCorrupt, ObjectMissing) as error:
-            self.journal.record(SaveTakenBack(record.step, record.name.text, str(error)))
-            if error.file not in own:
-                self._forget_sharers(record)
-            self._give_up(record.name)
-            raise CheckpointCorrupt(str(error)) from error
+        own = self._own_files(record)
+        self._check(record, own, effort, has_read)
         seconds = self._around.clock.monotonic_seconds() - began
         self.journal.record(SaveVerified(record.step, record.name.text, round(seconds, 6)))
         self._verified.append(record)
@@ -229,6 +214,36 @@ class Attempt:
         self._tidy(effort)
         if self.journal.cheap or effort is not FULL_EFFORT:  # else somebody waits
             self.journal.shorten_if_long(effort.pace)
+
+    def glance(self, record: CommitRecord) -> None:
+        """For a save that nobody has time to read back: every file's size is looked at, and an eighth of the content.
+
+        Nothing is retired for it. Raises as `confirm`; a file that is cut short, or a disk that has lost what it was
+        given, shows in time for another save.
+        """
+        self._check(record, set(), FULL_EFFORT, nothing)
+
+    def _own_files(self, record: CommitRecord) -> set[str]:
+        return {file.name for file in record.files if self.place.data_of(file.name) == record.name}
+
+    def _check(self, record: CommitRecord, whole: set[str], effort: Effort, has_read: Callable[[], None]) -> None:
+        """Reads those files whole and a part of the others; what is bad takes the save back."""
+        pace, threads = effort.pace, effort.threads
+        try:
+            try:
+                verify_data(self._store, record, files=whole, turn=record.sequence, pace=pace, threads=threads)
+            finally:
+                has_read()
+                pace(0)  # the last request may have taken long, and nobody may care any more
+        except StoreUnreachable:
+            self._unconfirmed.append(record.name)
+            raise
+        except (CheckpointCorrupt, ObjectMissing) as error:
+            self.journal.record(SaveTakenBack(record.step, record.name.text, str(error)))
+            if error.file not in self._own_files(record):
+                self._forget_sharers(record)
+            self._give_up(record.name)
+            raise CheckpointCorrupt(str(error)) from error
 
     def _forget_sharers(self, record: CommitRecord) -> None:
         """A file of an earlier checkpoint is bad: nothing refers to those that have it any more, nor retires them."""
