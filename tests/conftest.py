@@ -21,6 +21,10 @@ for _name in [name for name in os.environ if name.startswith(_OF_PLATFORMS)]:
     del os.environ[_name]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("first") is None)
+
+
 def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
     # An expected failure (xfail) is reported as skipped too, and is none.
     if os.environ.get("CI") == "true" and report.skipped and not hasattr(report, "wasxfail"):

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 from outlast.checkpoint.attempt import Superseded, Wishes
 from outlast.clock import Clock
 
+# How fast a save is written beside the training, unless there is a hurry: so that it takes little of the machine, and
+# still ends soon.
+_BACKGROUND_BYTES_PER_SECOND = 400e6
+_BACKGROUND_SECONDS = 60.0
 _LONGEST_BURST_SECONDS = 0.05
 
 Mark = tuple[int, int, int]
@@ -16,10 +20,10 @@ class GivenUp(Exception):
 
 
 class Speed:
-    """The pace of one save: so many bytes per second, and without a limit once told to hurry."""
+    """The pace of one save of so many bytes: limited, and without a limit once told to hurry."""
 
-    def __init__(self, bytes_per_second: float, clock: Clock) -> None:
-        self._rate, self._clock = bytes_per_second, clock
+    def __init__(self, size: int, clock: Clock) -> None:
+        self._rate, self._clock = max(_BACKGROUND_BYTES_PER_SECOND, size / _BACKGROUND_SECONDS), clock
         self._hurry, self._lock = threading.Event(), threading.Lock()
         self._unwanted = False
         self._free_at = self.last_moved_at = self._waited_until = clock.monotonic_seconds()

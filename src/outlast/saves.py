@@ -24,7 +24,7 @@ from outlast.lessons import Lessons
 from outlast.notices import NoticeBoard
 from outlast.options import Options
 from outlast.planning.period import ASSUMED_SLOWDOWN
-from outlast.planning.planner import Candidate, SaveKind
+from outlast.planning.planner import LONG_NOTICE_SECONDS, Candidate, SaveKind
 from outlast.saver import Flight, GivenUp, Mark, Speed
 from outlast.schedule import Expected, schedule_for
 from outlast.settings import Surroundings
@@ -37,10 +37,6 @@ _FIRST_PAUSE_SECONDS = 0.05
 _MOST_DOUBLINGS = 12
 # A smaller state is saved at once on a local disk: handing it over would take about as long as writing it.
 _LEAST_BACKGROUND_BYTES = 1 << 20
-# How fast a save is written beside the training, unless there is a hurry: so that it takes little of the machine, and
-# still ends soon.
-_BACKGROUND_BYTES_PER_SECOND = 400e6
-_BACKGROUND_SECONDS = 60.0
 # At a notice, a read-back that hangs in one request is left to itself after so long.
 _READ_BACK_PATIENCE_SECONDS = 1.0
 _POLL_SECONDS = 0.05
@@ -118,8 +114,9 @@ class Saves:
 
     @property
     def _urgent(self) -> bool:
-        """Whether a notice stands that leaves no time but for the last save."""
-        return self._hurried and self._board.notice is not None
+        """Whether a notice stands that leaves no time but for the last save, or no more than one that would."""
+        notice = self._board.notice
+        return notice is not None and (self._hurried or notice.remaining_seconds < LONG_NOTICE_SECONDS)
 
     def begin(self, progress: Progress, *, local: bool, when_idle: WeakMethod[Callable[[], float]]) -> None:
         """The loop starts; `local` is what the store says of itself. `when_idle`: see Worker.start."""
@@ -258,7 +255,7 @@ class Saves:
 
     def _take_off(self, progress: Progress, size: int, began: float, *, written_beside: bool) -> Flight:
         now = self._clock.monotonic_seconds()
-        speed = Speed(max(_BACKGROUND_BYTES_PER_SECOND, size / _BACKGROUND_SECONDS), self._clock)
+        speed = Speed(size, self._clock)
         wishes = self._take_wishes() if written_beside else Wishes()
         flight = Flight(progress.completed, progress.mark, wishes, speed, now, now - began, written_beside)
         flight.committed = not written_beside
@@ -325,7 +322,7 @@ class Saves:
         self.running, before = True, self.running
         left_at = math.inf
         try:
-            while not self._saver.wait(_POLL_SECONDS):
+            while not self._saver.wait(0.0 if until_notice and self._urgent else _POLL_SECONDS):
                 if not self._urgent:
                     continue
                 if until_notice:
@@ -416,13 +413,30 @@ class Saves:
             return
         try:
             if notice is not None and self._large:
-                self.attempt.glance(record)
-                return
-            self.attempt.confirm(record)
+                self._glance(self._take_off(progress, size, began, written_beside=False), record)
+            else:
+                self.attempt.confirm(record)
         except (StoreUnreachable, CheckpointCorrupt):
             self._safe = before
             raise
         self._failures, self._retry_at = 0, 0.0
+
+    def _glance(self, flight: Flight, record: CommitRecord) -> None:
+        """In a thread, which is left when it hangs: the process would wait for it until the guard ends it."""
+        found: list[BaseException] = []
+
+        def look() -> None:
+            flight.reading = True
+            try:
+                self.attempt.glance(record)
+            except BaseException as error:  # noqa: BLE001 - it is for the loop's thread
+                found.append(error)
+            flight.ended_at = self._clock.monotonic_seconds()
+
+        self._saver.begin(look)
+        self.wait()
+        if found and not flight.left:
+            raise found[0]
 
     def _read_back_beside(self, flight: Flight, record: CommitRecord, before: _Safe) -> None:
         """In the saver's thread."""

@@ -22,7 +22,7 @@ import outlast
 rng = np.random.default_rng(7)
 state = {{"weights": np.zeros(250_000), "rng": rng, "sums": []}}
 job = outlast.Job(state=state, every="3s")
-for step in job.steps(230):
+for step in job.steps(300):
     state["weights"] += rng.standard_normal(250_000)
     state["sums"].append(float(state["weights"].sum()))
     time.sleep({STEP_SECONDS})
@@ -33,6 +33,8 @@ SIGTERM_FIRST = 15  # a seed
 
 
 @pytest.mark.slow
+@pytest.mark.first
+@pytest.mark.timeout(600)
 def test_a_long_notice_is_trained_through_until_the_last_safe_moment_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

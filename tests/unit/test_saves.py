@@ -337,6 +337,29 @@ def test_at_a_notice_a_read_back_that_hangs_does_not_keep_the_last_state_from_be
     assert [record.step for record in case.kept()] == [1, 4]
 
 
+def test_a_long_notice_is_not_slept_through_behind_a_read_back_that_hangs(
+    store: Gated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that saves at every step waits for the save before; under a notice it waits as long as there is time."""
+    case = Case(store, every=outlast.Steps(1))
+    case.go()
+    case.landed()
+    store.read_gate.clear()
+    case.go()
+    until = time.monotonic() + 30
+    while len(case.kept()) < 2 and time.monotonic() < until:
+        time.sleep(0.01)
+    board = case.job._session.board
+    monkeypatch.setattr(board, "notice", make_notice("a source", "a test", 61.0, SystemClock(), kind="advance"))
+    monkeypatch.setattr(board, "hold", lambda: board.notice)
+    with pytest.raises(outlast.Interrupted):
+        case.go(50)
+        board.notice = make_notice("SIGTERM", "a test", 10.0, SystemClock())
+        case.go()
+    store.read_gate.set()
+    assert case.kept()[-1].step == case.job._session.completed_steps == 53
+
+
 def test_a_run_is_not_marked_finished_by_an_older_checkpoint_when_the_last_save_fails(store: Gated) -> None:
     case = Case(store)
     case.go(save=True)
