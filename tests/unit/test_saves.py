@@ -352,9 +352,9 @@ def test_a_long_notice_is_not_slept_through_behind_a_read_back_that_hangs(
     board = case.job._session.board
     monkeypatch.setattr(board, "notice", make_notice("a source", "a test", 61.0, SystemClock(), kind="advance"))
     monkeypatch.setattr(board, "hold", lambda: board.notice)
+    case.go(50)
+    board.notice = make_notice("SIGTERM", "a test", 10.0, SystemClock())
     with pytest.raises(outlast.Interrupted):
-        case.go(50)
-        board.notice = make_notice("SIGTERM", "a test", 10.0, SystemClock())
         case.go()
     store.read_gate.set()
     assert case.kept()[-1].step == case.job._session.completed_steps == 53
