@@ -1,6 +1,6 @@
 """A board without a guard, which would end the tests: it merges and writes down what it is told."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from outlast.disruptions import Disruption
@@ -15,11 +15,15 @@ class Board:
     def __init__(self, clock: Any, grace_seconds: float) -> None:
         self.merge = Merge(lambda _: grace_seconds, clock)
         self.told: list[Notice | Event] = []
+        self.learned: dict[str, str] = {}
 
     def report(self, source: str, seen: Sequence[Disruption]) -> bool:
         told = self.merge.take(source, seen, whole=True)
         self.told += told
         return bool(told)
+
+    def learn(self, source: str, told: Mapping[str, str]) -> None:
+        self.learned |= told
 
     def say(self, event: Event) -> None:
         self.told.append(event)

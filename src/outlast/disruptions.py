@@ -1,6 +1,7 @@
 """The door to where platforms announce that they want a machine back: what a source says, and how it is asked."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from outlast.clock import Deadline
@@ -27,11 +28,13 @@ class Disruption:
 class Look:
     """What a source sees: all that stands now, and in how many seconds it wants to look again.
 
-    What it saw before and does not see any more is revoked.
+    What it saw before and does not see any more is revoked. `told`: variables that the environment might have set and
+    that the source has found out, by which the grace is known better.
     """
 
     disruptions: tuple[Disruption, ...] = ()
     again_seconds: float = 0.0
+    told: Mapping[str, str] = field(default_factory=dict)
 
 
 class SourceUnavailable(Exception):

@@ -140,6 +140,9 @@ class Store(Protocol):
 
 # --- platforms ------------------------------------------------------------------------------------
 
+# What a pod's manifest tells: the platforms that its node is one of, and its terminationGracePeriodSeconds.
+NODE_CLASS, POD_GRACE = "OUTLAST_NODE_CLASS", "OUTLAST_POD_GRACE"
+
 
 @dataclass(frozen=True, slots=True)
 class KnownGrace:

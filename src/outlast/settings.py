@@ -67,6 +67,12 @@ class Surroundings:
         ]
         return min(about, key=_by_seconds, default=KnownGrace(self.grace_seconds, self.facts.name))
 
+    def learning(self, told: Mapping[str, str]) -> "Surroundings":
+        """With variables that somebody has found out and the environment does not set: the graces follow them."""
+        env = {**told, **self.env}
+        found = replace(self, env=env, graces=_known_graces(platform_named(self.facts.name), env, None))
+        return replace(found, grace_seconds=found.grace.seconds)
+
     @property
     def time_limit(self) -> TimeLimit | None:
         """The earliest, None where none is known."""

@@ -290,6 +290,30 @@ def test_a_disruption_that_is_given_up_is_revoked(pod: Pod) -> None:
     assert pod.notice is None
 
 
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        ({}, None),
+        (GPU, "gke-gpu"),
+        (TPU, "gke-tpu"),
+        ({"cloud.google.com/gke-spot": "true"}, "gke-spot"),
+        ({**GPU, "cloud.google.com/gke-preemptible": "true"}, "gke-spot,gke-gpu"),
+        ({"cloud.google.com/gke-spot": "false", "cloud.google.com/gke-accelerator": ""}, None),
+    ],
+)
+def test_b26_the_nodes_labels_tell_what_kind_it_is(labels: dict[str, str], classes: str | None, pod: Pod) -> None:
+    pod.cluster.node(labels=labels)
+    pod.look()
+    assert pod.board.learned.get("OUTLAST_NODE_CLASS") == classes
+
+
+@pytest.mark.parametrize(("grace", "told"), [(600, "600"), (0, None), (-1, None), ("600", None), (10**9, None)])
+def test_b26_the_pods_own_grace_is_read(grace: Any, told: str | None, pod: Pod) -> None:
+    pod.cluster.pod("trainer-0", "node-1", limit={"terminationGracePeriodSeconds": grace})
+    pod.look_inward()
+    assert pod.board.learned.get("OUTLAST_POD_GRACE") == told
+
+
 def started(seconds_ago: float) -> str:
     return (datetime.now(UTC) - timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
 

@@ -113,6 +113,43 @@ def test_settling_waits_for_the_telling_and_not_for_ever(board: NoticeBoard) -> 
     job.held.set()
 
 
+POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    ("env", "told", "grace"),
+    [
+        ({}, {}, 30),
+        ({}, {"OUTLAST_NODE_CLASS": "gke-spot"}, 15),
+        ({}, {"OUTLAST_POD_GRACE": "600"}, 600),
+        ({"OUTLAST_GRACE": "20"}, {"OUTLAST_NODE_CLASS": "gke-spot"}, 20),
+        ({"OUTLAST_GRACE": "300"}, {"OUTLAST_NODE_CLASS": "gke-spot"}, 105),
+        ({"OUTLAST_POD_GRACE": "10"}, {"OUTLAST_POD_GRACE": "600"}, 10),
+    ],
+)
+def test_b26_what_a_source_finds_out_of_the_grace_counts_as_if_the_manifest_had_told_it(
+    env: dict[str, str], told: dict[str, str], grace: float
+) -> None:
+    board = NoticeBoard(replace(look_around({**POD, **env}), clock=FakeClock()), FakeClock())
+    board.learn("kubernetes-node", told)
+    board.learn("kubernetes-node", told)
+    board.post("SIGTERM", FINAL)
+    assert board.notice is not None
+    assert board.notice.grace_seconds == grace
+
+
+def test_what_two_sources_find_out_counts_together(capsys: pytest.CaptureFixture[str]) -> None:
+    board = NoticeBoard(replace(look_around(POD), clock=FakeClock()), FakeClock())
+    board.learn("kubernetes-pod", {"OUTLAST_POD_GRACE": "600"})
+    board.learn("kubernetes-node", {"OUTLAST_NODE_CLASS": "gke-spot"})
+    board.post("SIGTERM", FINAL)
+    assert board.notice is not None
+    assert board.notice.grace_seconds == 15
+    said = capsys.readouterr().err
+    assert "kubernetes-pod tells that the grace is 10 min here" in said
+    assert "kubernetes-node tells that the grace is 15 s here (GKE, Spot VMs" in said
+
+
 # --- signals ----------------------------------------------------------------------------------------
 
 

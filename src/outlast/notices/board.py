@@ -4,11 +4,11 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from weakref import WeakMethod
 
-from outlast.clock import Clock
+from outlast.clock import Clock, format_duration
 from outlast.disruptions import Disruption
 from outlast.events import Event
 from outlast.notices.merge import Merge
@@ -72,6 +72,19 @@ class NoticeBoard:
         Returns whether that was anything new.
         """
         return self._take(source, seen, whole=True)
+
+    def learn(self, source: str, told: Mapping[str, str]) -> None:
+        """A source has found out what the environment does not say: notices from now on leave what that means."""
+        with self._changed:
+            if told.keys() <= self._surroundings.env.keys():
+                return
+            before, self._surroundings = self._surroundings.grace, self._surroundings.learning(told)
+            grace = self._surroundings.grace
+        if grace.seconds != before.seconds:
+            self._surroundings.console.notice(
+                f"{source} tells that the grace is {format_duration(grace.seconds)} here ({grace.source}), and not "
+                f"{format_duration(before.seconds)}"
+            )
 
     def say(self, event: Event) -> None:
         """Something for the journal that is no notice."""

@@ -52,6 +52,7 @@ class Watching:
         """Looks, reports; returns in how many seconds to look again."""
         try:
             look = self._source.look()
+            self._board.learn(self._source.name, look.told)
             self._count(self._board.report(self._source.name, _gravest(look.disruptions)))
         except SourceUnavailable as error:
             if error.told or self._answered:

@@ -14,9 +14,8 @@ from outlast.errors import SettingsError
 from outlast.firmware import Firmware
 from outlast.platforms import gke_gpu, gke_spot, gke_tpu, kubernetes
 from outlast.platforms.variables import Said, count_in, read_identity, text_in, told_environment
-from outlast.ports import Identity, KnownGrace, PlatformFacts
+from outlast.ports import NODE_CLASS, POD_GRACE, Identity, KnownGrace, PlatformFacts
 
-NODE_CLASS, POD_GRACE = "OUTLAST_NODE_CLASS", "OUTLAST_POD_GRACE"
 _INDEX = "JOB_COMPLETION_INDEX"  # set by the controller of an Indexed Job (Kubernetes, Jobs, 2026-11-29)
 _IN_A_CLUSTER = "KUBERNETES_SERVICE_HOST"  # set in every pod (Kubernetes, Service, 2026-11-29)
 # Set by GKE's admission webhook in pods with TPUs; JAX recognises them by it (jax 0.10, cloud_tpu_cluster.py).

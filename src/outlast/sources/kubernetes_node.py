@@ -16,6 +16,7 @@ from typing import Any
 
 from outlast.clock import Clock, Deadline
 from outlast.disruptions import Disruption, Look, NoticeSource, SourceUnavailable
+from outlast.ports import NODE_CLASS
 from outlast.settings import Surroundings
 from outlast.sources.kubernetes_api import Forbidden, Json, KubernetesApi, NotFound, part, parts, text
 from outlast.sources.kubernetes_pod import OwnPod, first_of, is_own, own_pod
@@ -30,8 +31,11 @@ _UPCOMING_ANNOTATION = "node.gke.io/upcoming-maintenance"
 _PREEMPTING_CONDITION = "GCESpotPreempting"
 _SHUTTING_DOWN = "node is shutting down"
 _SPOT_LABELS = ("cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible")
-_TPU_LABEL, _GPU_LABEL = "cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-accelerator"
-_TPU_SECONDS, _GPU_SECONDS, _ORDINARY_SECONDS = 300.0, 3600.0, 60.0
+_ACCELERATOR_LABELS = {
+    "gke-tpu": "cloud.google.com/gke-tpu-accelerator",
+    "gke-gpu": "cloud.google.com/gke-accelerator",
+}
+_WINDOW_SECONDS, _ORDINARY_SECONDS = {"gke-tpu": 300.0, "gke-gpu": 3600.0}, 60.0
 
 # Set by the downward API, under the name that the manifest chose; the first is our own word.
 _NODE_NAME_VARIABLES = ("OUTLAST_NODE_NAME", "NODE_NAME", "K8S_NODE_NAME", "KUBERNETES_NODE_NAME", "MY_NODE_NAME")
@@ -49,6 +53,7 @@ class OwnNode:
         self._env_names_it = True
         self._maintenance = Maintenance(clock)
         self._seen: tuple[Disruption, ...] = ()
+        self._told: dict[str, str] = {}
 
     def look(self) -> Look:
         """The node, or the next change of it."""
@@ -71,7 +76,9 @@ class OwnNode:
             node = sight.thing
             found = [self._maintenance.judge(node, unbroken=sight.unbroken), scheduled(node), shutdown(node)]
             self._seen = tuple(one for one in found if one is not None)
-        return Look(self._seen, sight.again_seconds)
+            classes = node_classes(part(node, "metadata", "labels"))
+            self._told = {NODE_CLASS: ",".join(classes)} if classes else {}
+        return Look(self._seen, sight.again_seconds, self._told)
 
     def _find(self) -> WatchedObject:
         name = self._node_name = self._find_name()
@@ -137,6 +144,16 @@ def maintenance_signs(node: Json) -> list[str]:
     return signs
 
 
+def node_classes(labels: Mapping[str, Any]) -> list[str]:
+    """The platforms that a node of GKE is one of, by the labels that GKE gives it."""
+    accelerators = (name for name, label in _ACCELERATOR_LABELS.items() if labels.get(label))
+    return [*(["gke-spot"] if _is_spot(labels) else []), *accelerators]
+
+
+def _is_spot(labels: Mapping[str, Any]) -> bool:
+    return any(text(labels.get(label)) == "true" for label in _SPOT_LABELS)
+
+
 def scheduled(node: Json) -> Disruption | None:
     """Maintenance that is planned: advice."""
     if maintenance_signs(node):
@@ -163,11 +180,9 @@ def shutdown(node: Json) -> Disruption | None:
 
 def _window_seconds(labels: Mapping[str, Any]) -> float | None:
     """How long the machine stays after maintenance is announced; None where only the platform's grace is known."""
-    if any(text(labels.get(label)) == "true" for label in _SPOT_LABELS):
+    if _is_spot(labels):
         return None
-    if labels.get(_TPU_LABEL):
-        return _TPU_SECONDS
-    return _GPU_SECONDS if labels.get(_GPU_LABEL) else _ORDINARY_SECONDS
+    return min((_WINDOW_SECONDS[name] for name in node_classes(labels)), default=_ORDINARY_SECONDS)
 
 
 def _upcoming(node: Json) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from functools import partial
 from outlast.clock import Clock, Deadline, format_duration
 from outlast.disruptions import Disruption, Look, SourceUnavailable
 from outlast.limits import TimeLimit
+from outlast.ports import POD_GRACE
 from outlast.sources.kubernetes_api import Forbidden, Json, KubernetesApi, NotFound, part, parts, text
 from outlast.sources.kubernetes_watch import WatchedObject
 from outlast.sources.moments import parse_moment
@@ -33,6 +34,7 @@ class OwnPod:
         self._watched: WatchedObject | None = None
         self._seen: tuple[Disruption, ...] = ()
         self._uid = ""  # a pod that is made again has the name of the old one
+        self._told: dict[str, str] = {}
         self.time_limit: TimeLimit | None = None  # once the pod has been read, if it has one
 
     def look(self) -> Look:
@@ -51,7 +53,9 @@ class OwnPod:
             self._uid = uid
             self._seen = self._judged(sight.thing, unbroken=sight.unbroken)
             self._limit(sight.thing)
-        return Look(self._seen, sight.again_seconds)
+            grace = part(sight.thing, "spec").get("terminationGracePeriodSeconds")
+            self._told = {POD_GRACE: str(grace)} if type(grace) is int and 0 < grace <= _LONGEST_GRACE_SECONDS else {}
+        return Look(self._seen, sight.again_seconds, self._told)
 
     def _find(self) -> WatchedObject:
         name, namespace = own_pod(self._api, self._env)
