@@ -73,7 +73,7 @@ def test_logs_are_json_exactly_where_the_platform_collects_them() -> None:
 
 
 def test_only_proven_platforms_are_listed() -> None:
-    assert proven_platforms() == ("cloud-run", "local")
+    assert proven_platforms() == ("cloud-run", "slurm", "local")
 
 
 def test_x17_a_migration_is_no_notice(platform: Platform) -> None:

@@ -2,7 +2,9 @@
 
 Facts as of 2026-11-29, from the manual pages of Slurm 22.05: sbatch(1) (`--signal=USR1@300` comes up to 60 s early;
 a requeued script is started from its beginning, with SLURM_RESTART_COUNT), slurm.conf(5) (at the time limit and at a
-preemption without GraceTime: SIGTERM, KillWait, which is 30 s unless the site sets it, SIGKILL).
+preemption without GraceTime: SIGTERM, KillWait, which is 30 s unless the site sets it, SIGKILL). Tried with 22.05.8:
+`scontrol requeue` gives KillWait too; neither a batch script nor a step has SLURM_JOB_END_TIME or SBATCH_SIGNAL; a batch
+script's child ends at once with a shell that dies of the SIGTERM, a step does not.
 """
 
 import re
@@ -26,7 +28,6 @@ _FACTS = PlatformFacts(
     notice_sources=("SIGTERM", "SIGUSR1"),
     end_time_variable="SLURM_JOB_END_TIME",
     logs="plain",
-    provisional=True,
     sources={
         "grace_seconds": "slurm.conf(5): KillWait, 30 s between SIGTERM and SIGKILL unless the site sets it (22.05)",
         "interrupted_exit_code": "slurm.conf(5): RequeueExit=143, where the site sets it, starts the job again (22.05)",
@@ -35,7 +36,7 @@ _FACTS = PlatformFacts(
         "mean_seconds_between_interruptions": assumed.DAILY_SOURCE,
         "notice_share": assumed.NOTICE_SHARE_SOURCE,
         "notice_sources": "sbatch(1): --signal=USR1@N, N s before the limit; slurm.conf(5): SIGTERM then (22.05)",
-        "end_time_variable": "sbatch(1): SLURM_JOB_END_TIME, where the version sets it",
+        "end_time_variable": "sbatch(1): SLURM_JOB_END_TIME, which 22.05 does not set, tried; a script may",
         "logs": "standard error goes to a file that people read",
     },
 )
