@@ -46,7 +46,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
 SchedulerParameters=sched_interval=1,bf_interval=1
-ReturnToService=2
+ReturnToService=0
 KillWait=30
 OverTimeLimit=0
 RequeueExit=143

@@ -146,6 +146,7 @@ def test_arrays_are_runs_of_their_own_tasks_and_what_a_job_is_told(
     told = [
         send(f"told-{launch}", launch, "--signal=USR1@60", program=TELLS) for launch in ("srun python", "exec outlast")
     ]
+    asked = send("asked", END_TIME, program=TELLS)
     arrays = {
         numbers: send(f"array-{numbers}", "exec outlast", f"--array={numbers}") for numbers in ("0-1", "3-4", "1,5")
     }
@@ -157,7 +158,6 @@ def test_arrays_are_runs_of_their_own_tasks_and_what_a_job_is_told(
         assert {path.name for path in job.folder.glob("store/train/run-1/task-*")} == {f"task-{first}", f"task-{last}"}
     for job in told:
         assert job.done().said == "['SLURM_JOB_ID', 'SLURM_JOB_NAME']\nFalse\n"
-    asked = send("asked", END_TIME, program=TELLS)
     assert asked.done().said.endswith("\nTrue\n")
     # Sent again, whole or in part: the run is finished, so this is a new one.
     store = arrays["3-4"].folder / "store"
@@ -168,36 +168,48 @@ def test_arrays_are_runs_of_their_own_tasks_and_what_a_job_is_told(
     assert {path.name for path in store.glob("train/run-*")} == {"run-1", "run-2"}
 
 
+def begin(slurm: Cluster, folder: Path, *, slow_lives: int) -> list[BatchJob]:
+    """Four jobs on the node that may be lost."""
+    given = {"PACE": "0.02", "SLOW_LIVES": str(slow_lives)}
+    launches = [LAUNCH["exec outlast"], LAUNCH["srun python"]] * 2
+    where = [(slurm, folder / str(number), PROGRAM, launch) for number, launch in enumerate(launches)]
+    return [BatchJob.submit(*one, "--partition=fragile", **given) for one in where]
+
+
+def kill(slurm: Cluster, jobs: list[BatchJob]) -> None:
+    """Two programs are killed, as by the memory's guard, and sent again; two jobs go with their node."""
+    for job in jobs[:2]:
+        os.kill(int((job.folder / "pid").read_text()), signal.SIGKILL)
+    for job in jobs[:2]:
+        job.wait(lambda job: job.state == "FAILED", "its death").scontrol("requeue")
+    slurm.ask("scontrol", "update", "NodeName=fragile", "State=DOWN", "Reason=lost")
+    slurm.ask("scontrol", "update", "NodeName=fragile", "State=RESUME")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(120 + 20 * KILLS)
 def test_hard_kills_and_lost_nodes_cost_no_more_than_the_saves_under_way(
     slurm: Cluster, jobs: list[BatchJob], tmp_path: Path, right: str
 ) -> None:
-    """In each round two programs are killed, as by the memory's guard, and sent again, and two go with their node."""
     rounds, moments = -(-KILLS // 4), random.Random(5)
-    for number, launch in enumerate(["exec outlast", "srun python"] * 2):
-        given = {"PACE": "0.005", "SLOW_LIVES": str(rounds)}
-        where = (slurm, tmp_path / str(number), PROGRAM, LAUNCH[launch])
-        jobs.append(BatchJob.submit(*where, "--partition=fragile", **given))
-    for life in range(rounds):
-        for job in jobs:
-            job.wait(lambda job, life=life: sum(at == life for at, _ in job.trace) > 2 * EVERY, f"life {life}")
-        time.sleep(moments.uniform(0, 0.3))
-        for job in jobs[:2]:
-            os.kill(int((job.folder / "pid").read_text()), signal.SIGKILL)
-        for job in jobs[:2]:
-            job.wait(lambda job: job.state == "FAILED", "its death").scontrol("requeue")
-        slurm.ask("scontrol", "update", "NodeName=fragile", "State=DOWN", "Reason=lost")
-        slurm.ask("scontrol", "update", "NodeName=fragile", "State=RESUME")
-    for job in jobs:
-        job.done()
-        assert (job.folder / "result").read_text() == right
-        assert {life for life, _ in job.trace} == set(range(rounds + 1)), job.said
-        for life in range(rounds):
-            ended = max(step for at, step in job.trace if at == life) + 1
-            resumed = min(step for at, step in job.trace if at == life + 1)
-            # The save before the one that was due at the last border has ended: the loop has waited for it.
-            assert (ended - 1) // EVERY * EVERY - EVERY <= resumed <= ended, job.said
+    for first in range(0, rounds, 3):
+        lives = min(3, rounds - first)  # before the program comes to its end
+        storm = begin(slurm, tmp_path / str(first), slow_lives=lives)
+        jobs += storm
+        for life in range(lives):
+            for job in storm:
+                job.wait(lambda job, life=life: sum(at == life for at, _ in job.trace) > 2 * EVERY, f"life {life}")
+            time.sleep(moments.uniform(0, 0.3))
+            kill(slurm, storm)
+        for job in storm:
+            job.done()
+            assert (job.folder / "result").read_text() == right
+            assert {life for life, _ in job.trace} == set(range(lives + 1)), job.said
+            for life in range(lives):
+                ended = max(step for at, step in job.trace if at == life) + 1
+                resumed = min(step for at, step in job.trace if at == life + 1)
+                # The save before the one that was due at the last border has ended: the loop has waited for it.
+                assert (ended - 1) // EVERY * EVERY - EVERY <= resumed <= ended, job.said
 
 
 def test_a_requeue_loses_nothing(slurm: Cluster, right: str) -> None:

@@ -3,8 +3,8 @@
 Facts as of 2026-11-29, from the manual pages of Slurm 22.05: sbatch(1) (`--signal=USR1@300` comes up to 60 s early;
 a requeued script is started from its beginning, with SLURM_RESTART_COUNT), slurm.conf(5) (at the time limit and at a
 preemption without GraceTime: SIGTERM, KillWait, which is 30 s unless the site sets it, SIGKILL). Tried with 22.05.8:
-`scontrol requeue` gives KillWait too; neither a batch script nor a step has SLURM_JOB_END_TIME or SBATCH_SIGNAL; a batch
-script's child ends at once with a shell that dies of the SIGTERM, a step does not.
+`scontrol requeue` gives KillWait too; neither a batch script nor a step has SLURM_JOB_END_TIME or SBATCH_SIGNAL; what a
+batch script started ends with a shell that dies of the SIGTERM, a step does not.
 """
 
 import re
