@@ -43,6 +43,7 @@ class Options:
         return RunRequest(
             job=self.job,
             tasks=identity.tasks,
+            numbers=identity.numbers,
             execution=identity.execution or (execution if self.fresh_run else None),
             named=self.run,
             fresh=self.fresh_run,

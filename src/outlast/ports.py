@@ -203,13 +203,18 @@ class PlatformFacts:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this process is on its platform. `execution` is None where a platform has no such thing."""
+    """Who this process is on its platform. `execution` is None where a platform has no such thing.
+
+    `numbers` are what the tasks may be numbered by, None for 0 … tasks - 1. Where they are more than `tasks`, which of
+    them have a task is not known.
+    """
 
     job: str | None = None
     execution: str | None = None
     task: int = 0
     tasks: int = 1
     attempt: int | None = None
+    numbers: range | None = None
 
 
 class Platform(Protocol):

@@ -127,6 +127,40 @@ def test_a_command_that_ignores_the_notice_is_killed_with_all_it_started(tmp_pat
     assert not any("attempt 2" in line for line in run.lines())
 
 
+LEAVES_ON_USR1 = """
+import os, signal, sys, time
+print("importing", os.getpid(), flush=True)
+time.sleep(0.4)
+assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
+signal.signal(signal.SIGUSR1, lambda *_: sys.exit("told ahead"))
+while True:
+    time.sleep(0.01)
+"""
+
+
+def test_a_signal_ahead_of_the_end_reaches_a_program_only_once_it_can_hear_it(tmp_path):
+    """A Python that is still importing would die of SIGUSR1; `sh` never catches it, and is left alone."""
+    events = tmp_path / "events"
+    env = {"SLURM_JOB_ID": "7", "OUTLAST_EVENTS_FILE": str(events)}
+    with (
+        Supervised("--retries", "3", "--", *python(tmp_path, "j.py", LEAVES_ON_USR1), env=env) as run,
+        Supervised(
+            "--retries", "3", "--", "sh", "-c", "echo begun; sleep 1; exit 3", env={"SLURM_JOB_ID": "8"}
+        ) as deaf,
+    ):
+        run.wait_for("importing")
+        deaf.wait_for("begun")
+        sent_at = run.send(signal.SIGUSR1)
+        deaf.send(signal.SIGUSR1)
+        heard_at, _ = run.moment_and_line("notice: SIGUSR1; grace 30 s")
+        assert heard_at - sent_at < 0.1
+        run.wait_for("told ahead")
+        assert (run.leave(), deaf.leave()) == (143, 3)
+    assert not any("attempt 2" in line for line in [*run.lines(), *deaf.lines()])
+    [notice] = map(json.loads, events.read_text().splitlines())
+    assert (notice["event"], notice["source"], notice["kind"]) == ("NoticeHeard", "SIGUSR1", "advance")
+
+
 def test_work_that_is_done_in_the_grace_is_done(tmp_path):
     finishes = "import signal, time; signal.signal(15, lambda *_: exit(0)); print('ready', flush=True); time.sleep(100)"
     with Supervised("--", *python(tmp_path, "j.py", finishes)) as run:

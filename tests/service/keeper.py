@@ -2,7 +2,7 @@
 
 The servers are shared by all workers of a test run, and none of these lives to the end for sure. So each server has a
 keeper, which watches the process of the whole run and ends the server with it, however that ended. FOLDER is the
-run's own, emptied at its end; UNMOUNT is the folder of a mount, or "".
+run's own, emptied at its end, with all that is in its folders named `*.state`; UNMOUNT is the folder of a mount, or "".
 
 A mount's server that hangs takes everybody with it who asked it for something: such a process cannot even be killed.
 So the keeper of a mount looks whether somebody waits for an answer without a pause, and ends the server then, which
@@ -12,6 +12,7 @@ ends the wait with an error.
 import contextlib
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -92,6 +93,8 @@ def keep(watched: int, mounted_at: str, command: list[str]) -> None:
 
 def tidy(folder: str) -> None:
     """Removes what a run left in its folder; nothing below a mount is touched."""
+    for state in Path(folder).glob("*.state"):
+        shutil.rmtree(state, ignore_errors=True)
     with contextlib.suppress(OSError):
         for entry in list(os.scandir(folder)):
             with contextlib.suppress(OSError):

@@ -2,6 +2,7 @@
 
     gcs_server()     fake-gcs-server, for gs://          s3_server()      moto, for s3://
     azure_server()   Azurite, for az://                  mounts           rclone and s3fs over these
+    slurm_cluster.py has munged, slurmctld and slurmd
 
 A server that is not installed skips the test on a desk and fails it under CI=true (tests/conftest.py).
 """
@@ -157,6 +158,11 @@ def _shared(name: str, start: Callable[[int], str]) -> tuple[str, bool]:
             note.write_text(json.dumps(start(free_port())))
         _READY[name] = json.loads(note.read_text())
     return _READY[name], made
+
+
+def shared(name: str, start: Callable[[int], str]) -> str:
+    """Where the server of that name is, started by whoever asks first; `start` is given a free port."""
+    return _shared(name, start)[0]
 
 
 def free_port() -> int:

@@ -80,7 +80,7 @@ _BATCH_ID = "876da822-4198-45f2-a252-6cea32512ea8"
         ({"TPU_WORKER_HOSTNAMES": "a,b"}, _GCE, "gce-spot", Identity()),
         (_SLURM, _GCE, "slurm", Identity("train.sh", "4242", 0, 1, 0)),
         ({**_SLURM, "SLURM_JOB_NAME": "wrap"}, _NOTHING, "slurm", Identity(None, "4242", 0, 1, 0)),
-        (_ARRAY, _EC2, "slurm", Identity("train.sh", "4242", 3, 11, 2)),
+        (_ARRAY, _EC2, "slurm", Identity("train.sh", "4242", 3, 10, 2, range(1, 11))),
         ({**_SLURM, **_POD}, _NOTHING, "slurm", Identity("train.sh", "4242", 0, 1, 0)),
         (_BATCH, _EC2, "aws-spot", Identity(None, _BATCH_ID, 0, 1, 0)),
         (_BATCH_CHILD, _EC2, "aws-spot", Identity(None, _BATCH_ID, 2, 10, 2)),

@@ -73,7 +73,7 @@ def test_logs_are_json_exactly_where_the_platform_collects_them() -> None:
 
 
 def test_only_proven_platforms_are_listed() -> None:
-    assert proven_platforms() == ("cloud-run", "local")
+    assert proven_platforms() == ("cloud-run", "slurm", "local")
 
 
 def test_x17_a_migration_is_no_notice(platform: Platform) -> None:
@@ -116,7 +116,7 @@ def test_a_laptop_has_no_execution_and_one_task() -> None:
 _COUNTS = {
     "cloud-run": ["CLOUD_RUN_TASK_INDEX", "CLOUD_RUN_TASK_COUNT", "CLOUD_RUN_TASK_ATTEMPT"],
     "kubernetes": ["JOB_COMPLETION_INDEX", "OUTLAST_TASK_COUNT", "OUTLAST_TASK_ATTEMPT"],
-    "slurm": ["SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MAX", "SLURM_RESTART_COUNT"],
+    "slurm": [f"SLURM_{of}" for of in ("ARRAY_TASK_ID", "ARRAY_TASK_MAX", "ARRAY_TASK_COUNT", "RESTART_COUNT")],
     "aws-spot": ["AWS_BATCH_JOB_ARRAY_INDEX", "AWS_BATCH_JOB_ARRAY_SIZE", "AWS_BATCH_JOB_ATTEMPT"],
     "gce-spot": ["OUTLAST_TASK_INDEX", "OUTLAST_TASK_COUNT", "OUTLAST_TASK_ATTEMPT"],
 }
@@ -141,7 +141,7 @@ def test_a_count_that_is_none_is_refused_by_name(name: str, variable: str, value
         ("kubernetes", {"JOB_COMPLETION_INDEX": "9"}, "JOB_COMPLETION_INDEX=9 and OUTLAST_TASK_INDEX=2 contradict"),
         ("kubernetes", {"OUTLAST_TASK_COUNT": "2"}, "JOB_COMPLETION_INDEX=2 is not below OUTLAST_TASK_COUNT=2"),
         ("kubernetes", {"OUTLAST_TASK_COUNT": ""}, "but OUTLAST_TASK_COUNT is not"),
-        ("slurm", {"SLURM_ARRAY_TASK_ID": "7"}, "SLURM_ARRAY_TASK_ID=7 is not below"),
+        ("slurm", {"SLURM_ARRAY_TASK_ID": "7"}, "SLURM_ARRAY_TASK_ID=7 is none of the array's"),
         ("aws-spot", {"AWS_BATCH_JOB_ARRAY_INDEX": "4"}, "is not below AWS_BATCH_JOB_ARRAY_SIZE=4"),
         ("aws-spot", {"AWS_BATCH_JOB_ATTEMPT": "0"}, "AWS_BATCH_JOB_ATTEMPT=0: AWS Batch counts attempts from 1"),
         ("gce-spot", {"OUTLAST_TASK_INDEX": "4"}, "OUTLAST_TASK_INDEX=4 is not below OUTLAST_TASK_COUNT=4"),

@@ -35,6 +35,8 @@ class Command:
     error: OSError | None = None
     unkillable: bool = False
     kill_seconds: float = 0.0
+    catches_after: float = NEVER  # from when on it has handlers for other signals than SIGTERM
+    on_usr1: tuple[float, int] | None = None  # what it does if it has
 
 
 @dataclass
@@ -87,6 +89,9 @@ class MadeUpWorld:
 
     def send(self, pid: int, signal_number: int) -> None:
         self.sent.append((self.now, pid, signal_number))
+        if signal_number == signal.SIGUSR1 and self._behaviour.on_usr1:
+            assert self.catches(pid, signal_number), "it would die of it"
+            self._ends_at, self._status = self.now + self._behaviour.on_usr1[0], self._behaviour.on_usr1[1]
         if signal_number != signal.SIGTERM:
             return
         if pid == self._pid and self._behaviour.on_term:
@@ -95,6 +100,9 @@ class MadeUpWorld:
                 self._ends_at, self._status = self.now + delay, status
         elif pid == self._orphan:
             self._orphan_ends_at = self.now + (self._behaviour.orphan_ends_after_term or 0.0)
+
+    def catches(self, pid: int, signal_number: int) -> bool:
+        return pid == self._pid and self.now >= self.starts[-1] + self._behaviour.catches_after
 
     def reap(self) -> list[tuple[int, int]]:
         if self._orphan and self.now >= self._orphan_ends_at:
@@ -250,6 +258,53 @@ def test_other_signals_are_passed_to_the_command_and_change_nothing(supervise):
     world = MadeUpWorld([Command(9, leaves(0))], [(n + 1, number) for n, number in enumerate(passed)])
     assert supervise(world)[0] == 0
     assert [number for _, _, number in world.sent] == passed
+
+
+# --- a notice ahead of SIGTERM --------------------------------------------------------------------------
+
+SLURM = {"SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "train", "OUTLAST_EXIT_CODE": "55"}
+
+
+@pytest.mark.parametrize(("status", "code"), [(leaves(143), 55), (leaves(1), 55), (leaves(0), 0), (leaves(78), 78)])
+def test_an_advance_notice_waits_for_the_commands_handler_and_explains_its_leaving(supervise, status, code):
+    world = MadeUpWorld([Command(catches_after=7.0, on_usr1=(2.0, status))], [(5, signal.SIGUSR1)])
+    left, events, lines = supervise(world, SLURM, retries=5)
+    assert (left, len(world.starts)) == (code, 1)
+    [(sent_at, _, number)] = world.sent
+    assert number == signal.SIGUSR1
+    assert sent_at == pytest.approx(1007, abs=0.15)
+    assert [(e["event"], e["source"], e["kind"], e["by"]) for e in events] == [
+        ("NoticeHeard", "SIGUSR1", "advance", "supervisor")
+    ]
+    assert sum("notice: SIGUSR1; grace 30 s" in line for line in lines) == 1
+
+
+def test_an_advance_notice_leaves_a_command_alone_that_never_catches_it(supervise):
+    world = MadeUpWorld([Command(9, leaves(3))], [(5, signal.SIGUSR1)])
+    assert supervise(world, SLURM, retries=5)[0] == 3  # its own failure, and no new attempt in vain
+    assert (world.sent, len(world.starts)) == ([], 1)
+
+
+def test_a_command_that_died_of_the_advance_notice_was_interrupted(supervise):
+    """Slurm sends it to every process of a step."""
+    world = MadeUpWorld([Command(5, int(signal.SIGUSR1))], [(5, signal.SIGUSR1)])
+    assert supervise(world, SLURM, retries=5)[0] == 55
+    assert len(world.starts) == 1
+
+
+def test_a_sigterm_after_an_advance_notice_is_passed_on_and_sets_the_deadline(supervise):
+    world = MadeUpWorld([Command(on_term=None)], [(5, signal.SIGUSR1), (65, signal.SIGTERM), (66, signal.SIGUSR1)])
+    assert supervise(world, SLURM, grace="10")[0] == 55
+    assert [number for _, _, number in world.sent] == [signal.SIGTERM]
+    assert world.kills == [1065 + 9]
+
+
+def test_an_advance_notice_comes_once_to_each_handler_and_ends_a_pause(supervise):
+    ends = Command(1, leaves(75))
+    world = MadeUpWorld([ends], [(3, signal.SIGUSR1)])
+    code, events, _ = supervise(world, SLURM, retries=5)
+    assert (code, at(world), len(world.starts)) == (55, 3, 1)
+    assert [(e["event"], e.get("kind")) for e in events] == [("NoticeHeard", "advance"), ("Stopped", None)]
 
 
 def test_a_shells_program_hears_the_notice_when_the_shell_has_died_of_it(supervise):

@@ -26,6 +26,7 @@ from outlast.ports import Store
 class RunRequest:
     """What is known when a process asks for its run. `named` overrides; `fresh` asks for a new one.
 
+    `numbers` are those that the tasks may have, None for 0 … tasks - 1.
     `back`: a rollback is asked for, which belongs to the newest run, finished or not.
     """
 
@@ -35,6 +36,7 @@ class RunRequest:
     named: str | None = None
     fresh: bool = False
     back: bool = False
+    numbers: range | None = None
 
 
 def mark_store(store: Store) -> None:
@@ -89,9 +91,12 @@ def runs_of(store: Store, job: str) -> list[str]:
 
 
 def run_is_finished(store: Store, place: RunPlace) -> bool:
-    """A run is finished when all its tasks are."""
-    tasks = _number_of_tasks(store, place)
-    return all(finish_of(store, place.task(index)) is not None for index in range(tasks))
+    """A run is finished when all its tasks are; where only their count is known, when so many are."""
+    tasks, numbers = _tasks_of(store, place)
+    if tasks == len(numbers):
+        return all(finish_of(store, place.task(index)) is not None for index in numbers)
+    begun = {task for entry in store.list(place.folder) if (task := TaskPlace.parse(entry.name)) is not None}
+    return sum(finish_of(store, task) is not None for task in begun if task.index in numbers) >= tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,19 +140,22 @@ def _newest_or_next(store: Store, request: RunRequest, *, unfinished_only: bool)
 
 
 def _start(store: Store, place: RunPlace, request: RunRequest, clock: Clock) -> RunPlace:
-    _create_once(
-        store,
-        place.record,
-        {"run": place.run, "job": place.job, "tasks": request.tasks, "started_at": iso_utc(clock.wall_seconds())},
-    )
+    numbers = request.numbers
+    told = {} if numbers is None else {"task_numbers": [numbers.start, numbers.stop, numbers.step]}
+    started = {"run": place.run, "job": place.job, "tasks": request.tasks, "started_at": iso_utc(clock.wall_seconds())}
+    _create_once(store, place.record, {**started, **told})
     return place
 
 
-def _number_of_tasks(store: Store, place: RunPlace) -> int:
+def _tasks_of(store: Store, place: RunPlace) -> tuple[int, range]:
+    """(how many tasks a run has, the numbers that they may have)."""
     try:
-        return max(1, int(load_sealed(store, place.record)["tasks"]))
+        record = load_sealed(store, place.record)
+        tasks = max(1, int(record["tasks"]))
+        numbers = range(*map(int, record["task_numbers"])) if "task_numbers" in record else range(tasks)
     except (ObjectMissing, CheckpointCorrupt, KeyError, ValueError, TypeError):
-        return 1  # a copied or damaged store: its one task decides
+        return 1, range(1)  # a copied or damaged store: its one task decides
+    return (tasks, numbers) if len(numbers) >= tasks else (1, range(1))
 
 
 def _bound_run(store: Store, binding: str) -> str | None:

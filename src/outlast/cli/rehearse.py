@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from outlast.errors import SettingsError
-from outlast.registry import proven_platforms
+from outlast.registry import platform_named, proven_platforms
 from outlast.rehearse.display import ConsoleDisplay
 from outlast.rehearse.report import as_object, print_report
 from outlast.rehearse.request import Request
@@ -22,8 +22,11 @@ _CTRL_C = 130
 _REPORT_WIDTH = 120  # where no terminal says how wide it is
 
 
+_REHEARSED = [name for name in proven_platforms() if platform_named(name).facts.procedure is not None]
+
+
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--platform", metavar=f"[{'|'.join(proven_platforms())}]", default="cloud-run", show_default=True)
+@click.option("--platform", metavar=f"[{'|'.join(_REHEARSED)}]", default="cloud-run", show_default=True)
 @click.option("--interruptions", type=int, default=5, show_default=True, help="How many; 3 at least.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Draws kinds and moments.")
 @click.option("--retries", type=int, help="The platform's retries; enough for the interruptions unless given.")

@@ -25,7 +25,8 @@ def run(
 
     Works as a container's first process (PID 1) and on any machine, for any command. SIGTERM is a notice: it is
     passed to CMD at once, and what is left of CMD shortly before the grace ends is killed. SIGINT, SIGHUP,
-    SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are passed on. When an attempt ends, whatever it started is killed.
+    SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are passed on; where SIGUSR1 announces the end (Slurm), only once CMD has
+    a handler for it, and no new attempt is started after it. When an attempt ends, whatever it started is killed.
 
     A failed attempt is started again up to N times: at once after an interruption, after 5 s when the storage was
     unreachable (75), and after 0, 1, 2, 4 ... 30 s when CMD fails by itself. Never after a notice, after Ctrl-C,

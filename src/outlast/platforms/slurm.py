@@ -2,7 +2,9 @@
 
 Facts as of 2026-11-29, from the manual pages of Slurm 22.05: sbatch(1) (`--signal=USR1@300` comes up to 60 s early;
 a requeued script is started from its beginning, with SLURM_RESTART_COUNT), slurm.conf(5) (at the time limit and at a
-preemption without GraceTime: SIGTERM, KillWait, which is 30 s unless the site sets it, SIGKILL).
+preemption without GraceTime: SIGTERM, KillWait, which is 30 s unless the site sets it, SIGKILL). Tried with 22.05.8:
+`scontrol requeue` gives KillWait too; neither a batch script nor a step has SLURM_JOB_END_TIME or SBATCH_SIGNAL; what a
+batch script started ends with a shell that dies of the SIGTERM, a step does not.
 """
 
 import re
@@ -26,7 +28,6 @@ _FACTS = PlatformFacts(
     notice_sources=("SIGTERM", "SIGUSR1"),
     end_time_variable="SLURM_JOB_END_TIME",
     logs="plain",
-    provisional=True,
     sources={
         "grace_seconds": "slurm.conf(5): KillWait, 30 s between SIGTERM and SIGKILL unless the site sets it (22.05)",
         "interrupted_exit_code": "slurm.conf(5): RequeueExit=143, where the site sets it, starts the job again (22.05)",
@@ -35,7 +36,7 @@ _FACTS = PlatformFacts(
         "mean_seconds_between_interruptions": assumed.DAILY_SOURCE,
         "notice_share": assumed.NOTICE_SHARE_SOURCE,
         "notice_sources": "sbatch(1): --signal=USR1@N, N s before the limit; slurm.conf(5): SIGTERM then (22.05)",
-        "end_time_variable": "sbatch(1): SLURM_JOB_END_TIME, where the version sets it",
+        "end_time_variable": "sbatch(1): SLURM_JOB_END_TIME, which 22.05 does not set, tried; a script may",
         "logs": "standard error goes to a file that people read",
     },
 )
@@ -57,32 +58,34 @@ class SlurmPlatform:
     def identity(self, env: Mapping[str, str]) -> Identity:
         """Tasks are numbered as in `--array`: a part of an array that is sent again finds its own checkpoints."""
         array, alone = text_in(env, "SLURM_ARRAY_JOB_ID"), text_in(env, "SLURM_JOB_ID")
-        last, name = count_in(env, "SLURM_ARRAY_TASK_MAX"), text_in(env, "SLURM_JOB_NAME")
-        which = count_in(env, "SLURM_ARRAY_TASK_ID")
-        highest = last.value if last.value is not None else which.value
+        name, which = text_in(env, "SLURM_JOB_NAME"), count_in(env, "SLURM_ARRAY_TASK_ID")
+        numbers, count = _array(env, which.value)
         found = read_identity(
             env,
             job=Said(name.variable, None if name.value in _NAMES_OF_ANY_JOB else name.value),
             execution=array if array.value is not None else alone,
             task=which,
-            tasks=Said("SLURM_ARRAY_TASK_MAX + 1", None if highest is None else highest + 1),
+            tasks=Said("SLURM_ARRAY_TASK_COUNT", count),
             attempt=count_in(env, "SLURM_RESTART_COUNT"),
+            numbers=None if numbers == range(count or 0) else numbers,
         )
         return replace(found, attempt=found.attempt or 0)
 
     def environment(self, identity: Identity) -> dict[str, str]:
         execution = identity.execution or "1"
+        numbers = identity.numbers or range(identity.tasks)
         array = {
             "SLURM_ARRAY_JOB_ID": execution,
             "SLURM_ARRAY_TASK_ID": str(identity.task),
-            "SLURM_ARRAY_TASK_MIN": "0",
-            "SLURM_ARRAY_TASK_MAX": str(identity.tasks - 1),
+            "SLURM_ARRAY_TASK_MIN": str(numbers[0]),
+            "SLURM_ARRAY_TASK_MAX": str(numbers[-1]),
+            "SLURM_ARRAY_TASK_STEP": str(numbers.step),
             "SLURM_ARRAY_TASK_COUNT": str(identity.tasks),
         }
         return {
             "SLURM_JOB_ID": execution,
             "SLURM_JOB_NAME": identity.job or "job",
-            **(array if identity.tasks > 1 else {}),
+            **(array if identity.tasks > 1 or identity.numbers is not None else {}),
             **({"SLURM_RESTART_COUNT": str(identity.attempt)} if identity.attempt else {}),
         }
 
@@ -93,6 +96,25 @@ class SlurmPlatform:
         if asked is None:  # SIGTERM comes after it, so it cannot leave less than that does
             return kill_wait, replace(kill_wait, notice="SIGUSR1", gives_way=True)
         return kill_wait, KnownGrace(asked, "SBATCH_SIGNAL: as long before the time limit", notice="SIGUSR1")
+
+
+def _array(env: Mapping[str, str], index: int | None) -> tuple[range | None, int | None]:
+    """(the numbers that the tasks of this array may have, how many tasks it has); None outside an array.
+
+    Of a list, such as `--array=1,5,9`, Slurm tells the first, the last, the step 1 and the count 3.
+    """
+    first, last = count_in(env, "SLURM_ARRAY_TASK_MIN").value, count_in(env, "SLURM_ARRAY_TASK_MAX").value
+    step, count = count_in(env, "SLURM_ARRAY_TASK_STEP").value, count_in(env, "SLURM_ARRAY_TASK_COUNT").value
+    if index is None:
+        return None, None
+    highest = index if last is None else last
+    numbers = range(first or 0, highest + 1, step or 1)
+    if index not in numbers:
+        raise SettingsError(
+            f"SLURM_ARRAY_TASK_ID={index} is none of the array's, SLURM_ARRAY_TASK_MIN={first or 0} to "
+            f"SLURM_ARRAY_TASK_MAX={highest} in steps of {step or 1}"
+        )
+    return numbers, count if count and count <= len(numbers) else len(numbers)
 
 
 def _seconds_before_the_limit(env: Mapping[str, str]) -> float | None:

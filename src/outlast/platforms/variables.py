@@ -78,15 +78,17 @@ def read_identity(
     task: Said[int] | None = None,
     tasks: Said[int] | None = None,
     attempt: Said[int] | None = None,
+    numbers: range | None = None,
 ) -> Identity:
     """The identity that the platform's own variables, given here, and those of `TOLD` agree on.
 
-    Raises SettingsError naming what contradicts: two variables, or a task index that is not below the number of tasks.
+    `numbers` as in Identity. Raises SettingsError naming what contradicts: two variables, or a task index that is not
+    below the number of tasks.
     """
     name, run = _text(env, TOLD.job, job), _text(env, TOLD.execution, execution)
     which, count = _count(env, TOLD.task, task), _count(env, TOLD.tasks, tasks)
     index = which.value or 0
-    if count.value is not None and index >= count.value:
+    if numbers is None and count.value is not None and index >= count.value:
         raise SettingsError(f"{which.variable}={index} is not below {count.variable}={count.value}")
     if count.value is None and which.value is not None and run.value is not None:
         raise SettingsError(
@@ -99,6 +101,7 @@ def read_identity(
         task=index,
         tasks=index + 1 if count.value is None else count.value,
         attempt=_count(env, TOLD.attempt, attempt).value,
+        numbers=numbers,
     )
 
 

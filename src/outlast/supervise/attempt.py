@@ -6,6 +6,7 @@ import signal
 from dataclasses import dataclass
 
 from outlast.clock import format_duration
+from outlast.supervise.ahead import AdvanceNotice
 from outlast.supervise.decisions import Ended
 from outlast.supervise.doors import World
 from outlast.supervise.plan import Plan
@@ -33,8 +34,11 @@ class Notice:
 class Attempt:
     """Watches a command that was just started; moments are seconds on the monotonic clock."""
 
-    def __init__(self, pid: int, *, plan: Plan, world: World, reports: Reports, notice: Notice) -> None:
-        self._pid, self._plan, self._world, self._reports, self._notice = pid, plan, world, reports, notice
+    def __init__(
+        self, pid: int, *, plan: Plan, world: World, reports: Reports, notice: Notice, ahead: AdvanceNotice
+    ) -> None:
+        self._pid, self._plan, self._world, self._reports = pid, plan, world, reports
+        self._notice, self._ahead = notice, ahead
         self._timeout_at = self._now() + (plan.timeout_seconds or math.inf)
         self._timeout_kill_at = math.inf
         self._status: int | None = None
@@ -50,6 +54,7 @@ class Attempt:
             while not self._is_over():
                 self._listen(self._seconds_to_next_alarm())
                 self._reap()
+                self._pass_on_what_is_ahead()
                 self._sound_alarms()
         finally:
             self._world.terminal.take_back()
@@ -78,9 +83,15 @@ class Attempt:
                 self._hear_notice()
             elif number == signal.SIGCONT:
                 self._resume()
+            elif self._ahead.is_announced_by(number):
+                self._ahead.hear(number, then=f"passed on to pid {self._pid} once it can hear it; the last attempt")
             elif number != signal.SIGCHLD:
                 self._asked_by_user |= number == signal.SIGINT
                 self._send(number)
+
+    def _pass_on_what_is_ahead(self) -> None:
+        if self._status is None and not self._told_to_stop:  # SIGTERM says more
+            self._ahead.pass_on(self._pid, self._send)
 
     def _hear_notice(self) -> None:
         self._tell_to_stop()  # before anything else: the grace is running
@@ -159,7 +170,9 @@ class Attempt:
 
     def _seconds_to_next_alarm(self) -> float | None:
         alarm = min(self._timeout_at, self._kill_at())
-        return None if alarm == math.inf else max(0.0, alarm - self._now())
+        look = math.inf if self._told_to_stop else self._ahead.seconds_to_next_look
+        wait = min(look, max(0.0, alarm - self._now()))
+        return None if wait == math.inf else wait
 
     def _sound_alarms(self) -> None:
         now = self._now()

@@ -26,6 +26,10 @@ class Processes(Protocol):
         """Sends a signal to one process; one that is gone or out of reach is passed over."""
         ...
 
+    def catches(self, pid: int, signal_number: int) -> bool:
+        """Whether a process has a handler for a signal; True where the system does not say (macOS)."""
+        ...
+
     def reap(self) -> list[tuple[int, int]]:
         """(pid, wait status) of every child that ended or stopped since the last call, orphans included."""
         ...

@@ -33,6 +33,12 @@ class Plan:
         return {**self.env, ATTEMPT_ENDS: repr(min(ends))} if ends else self.env
 
     @property
+    def advance_signals(self) -> tuple[str, ...]:
+        """The signals that announce the end here, some time before SIGTERM."""
+        sources = self.surroundings.facts.notice_sources
+        return tuple(name for name in sources if name.startswith("SIG") and name != "SIGTERM")
+
+    @property
     def kill_after_seconds(self) -> float:
         """From a notice to the SIGKILL of whatever is left.
 

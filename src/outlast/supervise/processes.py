@@ -67,6 +67,17 @@ class CommandProcesses:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal_number)
 
+    def catches(self, pid: int, signal_number: int) -> bool:
+        """See doors.Processes."""
+        if not sys.platform.startswith("linux"):
+            return True
+        try:
+            status = (_PROC / str(pid) / "status").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        [caught] = (line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
+        return bool(int(caught, 16) >> (signal_number - 1) & 1)
+
     def reap(self) -> list[tuple[int, int]]:
         """See doors.Processes."""
         self._collect()

@@ -3,6 +3,7 @@
 import select
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from outlast.clock import Clock, format_duration
 from outlast.console import Console
@@ -22,10 +23,19 @@ class Reports:
     clock: Clock
     events_file: str | None = None
 
-    def notice(self, *, grace_seconds: float, then: str) -> None:
-        """A SIGTERM came; `then` says what follows from it."""
-        self._record(NoticeHeard("SIGTERM", "asked to stop", grace_seconds, by="supervisor"))
-        self._say(self.console.notice, f"notice: SIGTERM; grace {format_duration(grace_seconds)}; {then}")
+    def notice(
+        self,
+        source: str = "SIGTERM",
+        *,
+        reason: str = "asked to stop",
+        grace_seconds: float,
+        kind: Literal["final", "advance"] = "final",
+        then: str,
+    ) -> None:
+        """A signal came; `then` says what follows from it."""
+        grace_seconds = round(grace_seconds, 3)
+        self._record(NoticeHeard(source, reason, grace_seconds, by="supervisor", kind=kind))
+        self._say(self.console.notice, f"notice: {source}; grace {format_duration(grace_seconds)}; {then}")
 
     def stopped(self, reason: str, *, exit_code: int) -> None:
         """The supervisor, not the command, ends the work."""

@@ -3,6 +3,7 @@
 import itertools
 import signal
 
+from outlast.supervise.ahead import AdvanceNotice
 from outlast.supervise.attempt import Attempt, Notice
 from outlast.supervise.decisions import (
     EXIT_NOT_EXECUTABLE,
@@ -18,13 +19,15 @@ from outlast.supervise.doors import World
 from outlast.supervise.plan import Plan
 from outlast.supervise.reports import Reports
 
+_NONE_RUNS = "no attempt is running, and none is started any more"
+
 
 class Supervisor:
     """Runs a plan in a world; `run` returns the code to leave with."""
 
     def __init__(self, plan: Plan, world: World, reports: Reports) -> None:
         self._plan, self._world, self._reports = plan, world, reports
-        self._notice = Notice()
+        self._notice, self._ahead = Notice(), AdvanceNotice(plan, world, reports)
         self._plain_failures = 0
 
     def run(self) -> int:
@@ -60,7 +63,9 @@ class Supervisor:
             raise
 
     def _watch(self, pid: int) -> Ended:
-        attempt = Attempt(pid, plan=self._plan, world=self._world, reports=self._reports, notice=self._notice)
+        attempt = Attempt(
+            pid, plan=self._plan, world=self._world, reports=self._reports, notice=self._notice, ahead=self._ahead
+        )
         ended = attempt.run()
         if attempt.overdue and self._notice.heard:
             self._reports.stopped(
@@ -71,7 +76,7 @@ class Supervisor:
 
     def _pause_before_next(self, number: int, ended: Ended, ran_seconds: float) -> float | None:
         """Seconds until the next attempt; None when this was the last one."""
-        if not is_retried(ended, noticed=self._notice.heard):
+        if not is_retried(ended, noticed=self._notice.heard or self._ahead.heard):
             return None
         if number > self._plan.retries:
             if self._plan.retries:
@@ -86,7 +91,7 @@ class Supervisor:
     def _leave(self, ended: Ended) -> int:
         return leaving_code(
             ended,
-            noticed=self._notice.heard,
+            noticed=self._notice.heard or self._ahead.has_ended(ended),
             interrupted_exit_code=self._plan.surroundings.interrupted_exit_code,
         )
 
@@ -96,6 +101,11 @@ class Supervisor:
         while True:
             for number in self._world.hearing.listen(max(0.0, until - self._now())):
                 if number == signal.SIGTERM:
+                    grace_seconds = self._plan.surroundings.grace_seconds
+                    self._reports.notice(grace_seconds=grace_seconds, then=_NONE_RUNS)
+                    return self._stop_idle()
+                if self._ahead.is_announced_by(number):
+                    self._ahead.hear(number, then=_NONE_RUNS)
                     return self._stop_idle()
                 if number in USER_SIGNALS:
                     return 128 + number
@@ -104,9 +114,6 @@ class Supervisor:
                 return None
 
     def _stop_idle(self) -> int:
-        self._notice.hear(self._now(), 0.0)
         exit_code = self._plan.surroundings.interrupted_exit_code
-        grace_seconds = self._plan.surroundings.grace_seconds
-        self._reports.notice(grace_seconds=grace_seconds, then="no attempt is running, and none is started any more")
         self._reports.stopped("the notice came while no attempt was running", exit_code=exit_code)
         return exit_code
