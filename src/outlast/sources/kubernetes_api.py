@@ -8,16 +8,20 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from outlast.disruptions import SourceUnavailable
+from outlast.sources.bounded import BoundedSocket
 
 _CLIENT = "kubernetes"  # the package
 _CONNECT_SECONDS, _ANSWER_SECONDS = 5.0, 15.0
 _WATCH_SECONDS = 240
 _MOST_BYTES = 4 * 1024 * 1024  # of one object; a node with many images takes some 100 KB
-_OK, _FORBIDDEN, _NOT_FOUND = 200, 403, 404
+_MOST_BYTES_OF_ALL = 64 * 1024 * 1024  # of one answer, a watch included
+_OK, _UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 200, 401, 403, 404
 _KEEPALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}  # a watch on a dead connection ends in 35 s
 
 Json = dict[str, Any]
@@ -29,6 +33,10 @@ class Forbidden(SourceUnavailable):
 
 class NotFound(SourceUnavailable):
     """There is no such object."""
+
+
+class Unauthorized(SourceUnavailable):
+    """The service account's token has run out, or was replaced."""
 
 
 class KubernetesApi:
@@ -54,7 +62,8 @@ class KubernetesApi:
         token, certificate = incluster_config.SERVICE_TOKEN_FILENAME, incluster_config.SERVICE_CERT_FILENAME
         make_loader: Any = incluster_config.InClusterConfigLoader  # it has no types
         try:
-            make_loader(token, certificate, environ=env).load_and_set(configuration)
+            loader = make_loader(token, certificate, environ=env)
+            loader.load_and_set(configuration)
             self._server = (env["KUBERNETES_SERVICE_HOST"], int(env["KUBERNETES_SERVICE_PORT"]))
         except (ConfigException, OSError, ValueError) as error:
             raise SourceUnavailable(f"no service account that the pod can use: {error}", told=True) from error
@@ -62,7 +71,10 @@ class KubernetesApi:
         configuration.retries = False
         configuration.connection_pool_maxsize = 2  # the node and the pod
         configuration.socket_options = _socket_options()
-        self._core = client.CoreV1Api(client.ApiClient(configuration))
+        transport = client.ApiClient(configuration)
+        _bound(transport.rest_client.pool_manager)
+        self._core = client.CoreV1Api(transport)
+        self._read_token = partial(loader.load_and_set, configuration)
         self._namespace_file = Path(token).with_name("namespace")
 
     def namespace(self) -> str | None:
@@ -101,7 +113,7 @@ class KubernetesApi:
         return self._watch(lambda **how: self._core.list_namespaced_pod(namespace, **how), name, since)
 
     def _watch(self, list_all: Callable[..., Any], name: str, since: str) -> Iterator[tuple[str, Json]]:
-        response = _answer(
+        response = self._ask(
             list_all,
             (_CONNECT_SECONDS, _WATCH_SECONDS + _ANSWER_SECONDS),
             watch=True,
@@ -116,9 +128,35 @@ class KubernetesApi:
             yield kind, changed
 
     def _object(self, read: Callable[..., Any]) -> Json:
-        response = _answer(read, (_CONNECT_SECONDS, _ANSWER_SECONDS))
+        response = self._ask(read, (_CONNECT_SECONDS, _ANSWER_SECONDS))
         lines = list(_lines(response, until=time.monotonic() + _ANSWER_SECONDS))
         return _json("\n".join(lines))
+
+    def _ask(self, read: Callable[..., Any], timeout: tuple[float, float], **arguments: Any) -> Any:
+        """The open response. The client reads the token anew once a minute by the wall clock, which may be set."""
+        try:
+            return _answer(read, timeout, **arguments)
+        except Unauthorized:
+            with suppress(Exception):  # of the client; the next question says what is wrong
+                self._read_token()
+            raise
+
+
+def _bound(pool_manager: Any) -> None:
+    """Makes its time limits hold for a whole exchange, TLS included, and limits the size of what is no line yet."""
+    from urllib3 import HTTPSConnectionPool  # noqa: PLC0415 - of the client, and loaded with it
+    from urllib3.connection import HTTPSConnection  # noqa: PLC0415 - as above
+
+    class Connection(HTTPSConnection):
+        def connect(self) -> None:
+            super().connect()
+            bounded: Any = BoundedSocket(self.sock, _ANSWER_SECONDS, most_bytes=_MOST_BYTES_OF_ALL)
+            self.sock = bounded
+
+    class Pool(HTTPSConnectionPool):
+        ConnectionCls = Connection
+
+    pool_manager.pool_classes_by_scheme = {"https": Pool}
 
 
 def _answer(ask: Callable[..., Any], timeout: tuple[float, float], **arguments: Any) -> Any:
@@ -134,6 +172,8 @@ def _answer(ask: Callable[..., Any], timeout: tuple[float, float], **arguments: 
         if status == _OK:
             return response
         response.close()
+    if status == _UNAUTHORIZED:
+        raise Unauthorized("the API server answers HTTP 401")
     if status == _FORBIDDEN:
         raise Forbidden("HTTP 403")
     if status == _NOT_FOUND:

@@ -75,7 +75,7 @@ class OwnNode:
 
     def _find(self) -> WatchedObject:
         name = self._node_name = self._find_name()
-        return WatchedObject(partial(self._api.node, name), partial(self._api.watch_node, name), self._clock)
+        return WatchedObject(name, partial(self._api.node, name), partial(self._api.watch_node, name), self._clock)
 
     def _find_name(self) -> str:
         named = first_of(self._env, _NODE_NAME_VARIABLES)

@@ -32,6 +32,7 @@ class OwnPod:
         self._api, self._env, self._clock = api, env, clock
         self._watched: WatchedObject | None = None
         self._seen: tuple[Disruption, ...] = ()
+        self._uid = ""  # a pod that is made again has the name of the old one
         self.time_limit: TimeLimit | None = None  # once the pod has been read, if it has one
 
     def look(self) -> Look:
@@ -42,10 +43,12 @@ class OwnPod:
             sight = self._watched.look()
         except (Forbidden, NotFound) as error:
             raise SourceUnavailable(f"the pod cannot read itself: {error}", absent=True) from error
-        if sight.thing is not None and not is_own(sight.thing, self._api, self._env):
-            self._watched = None
-            raise SourceUnavailable("the pod of this name is another one", absent=True)
         if sight.thing is not None:
+            uid = text(part(sight.thing, "metadata").get("uid"))
+            if not is_own(sight.thing, self._api, self._env) or (self._uid and uid != self._uid):
+                self._watched = None
+                raise SourceUnavailable("the pod of this name is another one", absent=True)
+            self._uid = uid
             self._seen = self._judged(sight.thing, unbroken=sight.unbroken)
             self._limit(sight.thing)
         return Look(self._seen, sight.again_seconds)
@@ -55,7 +58,7 @@ class OwnPod:
         if name is None or namespace is None:
             raise SourceUnavailable("the pod's name is not known", absent=True)
         read, watch = partial(self._api.pod, name, namespace), partial(self._api.watch_pod, name, namespace)
-        return WatchedObject(read, watch, self._clock)
+        return WatchedObject(name, read, watch, self._clock)
 
     def _limit(self, pod: Json) -> None:
         """Worked out once for one deadline, so that a wall clock that is set later on does not move it."""

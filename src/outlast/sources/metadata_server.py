@@ -4,8 +4,8 @@ No proxy, no redirect, no cookie, no kept connection; the whole exchange has one
 limit, which no library for HTTP offers together. Why http.client: docs/decisions/0011-notice-sources.md.
 """
 
+import encodings.idna  # noqa: F401 - else at the first name that is looked up, and a fork then finds half an import
 import http.client
-import io
 import json
 import socket
 import time
@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from outlast.disruptions import SourceUnavailable
+from outlast.sources.bounded import BoundedSocket
 
 LINK_LOCAL = "169.254.169.254"  # of all three clouds (2026-11-29)
 _MOST_BYTES = 65536
@@ -50,21 +51,33 @@ class MetadataServer:
         if not self._host or parts.path or parts.query:
             raise SourceUnavailable(f"{host!r} is no host of a metadata server", told=True)
 
-    def ask(self, path: str, headers: Mapping[str, str], *, seconds: float, method: str = "GET") -> Answer:
+    def ask(
+        self,
+        path: str,
+        headers: Mapping[str, str],
+        *,
+        seconds: float,
+        method: str = "GET",
+        most_bytes: int = _MOST_BYTES,
+    ) -> Answer:
         """One exchange, over in `seconds` (and the time that it takes to look the name up).
 
-        Raises SourceUnavailable when nobody answers in time, or with something that is not HTTP, or too large.
+        Raises SourceUnavailable when nobody answers in time, or with something that is not HTTP, is cut off, or has
+        a body of `most_bytes`.
         """
         until = time.monotonic() + seconds
         connection = http.client.HTTPConnection(self._host, self._port)
         try:
             connected = socket.create_connection((self._host, self._port), min(seconds, _CONNECT_SECONDS))
-            connection.sock = _Bounded(connected, until)
+            left = max(0.001, until - time.monotonic())
+            connection.sock = BoundedSocket(connected, left, most_bytes=2 * most_bytes + _MOST_BYTES)
             connection.request(method, path, headers={**headers, "Connection": "close"})
-            response = connection.getresponse()
-            body = response.read(_MOST_BYTES)
-            if len(body) == _MOST_BYTES:
-                raise OSError("the answer is too large")
+            with connection.getresponse() as response:
+                body = response.read(most_bytes)
+                if len(body) == most_bytes:
+                    raise OSError("the answer is too large")
+                if response.length:  # of a Content-Length; read() of a limited size does not look
+                    raise OSError(f"the answer was cut off, {response.length} bytes before its end")
             found = {name.lower(): value for name, value in response.getheaders()}
             return Answer(response.status, found, body.decode())
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -73,49 +86,16 @@ class MetadataServer:
             connection.close()
 
 
-def ask_for(server: MetadataServer, path: str, headers: Mapping[str, str], *, seconds: float) -> Answer:
+def ask_for(
+    server: MetadataServer,
+    path: str,
+    headers: Mapping[str, str],
+    *,
+    seconds: float,
+    most_bytes: int = _MOST_BYTES,
+) -> Answer:
     """The answer with status 200; raises SourceUnavailable for every other one, 404 being an absent thing."""
-    answer = server.ask(path, headers, seconds=seconds)
+    answer = server.ask(path, headers, seconds=seconds, most_bytes=most_bytes)
     if answer.status != _OK:
         raise SourceUnavailable(f"{path.partition('?')[0]}: HTTP {answer.status}", absent=answer.status == 404)
     return answer
-
-
-class _Bounded:
-    """A socket whose whole use ends at a moment, and that receives so many bytes at most."""
-
-    def __init__(self, connected: socket.socket, until: float) -> None:
-        self._socket, self._until = connected, until
-
-    def sendall(self, data: bytes) -> None:
-        self._socket.settimeout(_left(self._until))
-        self._socket.sendall(data)
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Incoming(self._socket, self._until))
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-class _Incoming(io.RawIOBase):
-    def __init__(self, connected: socket.socket, until: float) -> None:
-        self._socket, self._until, self._bytes = connected, until, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if self._bytes > 2 * _MOST_BYTES:
-            raise OSError("the answer is too large")
-        self._socket.settimeout(_left(self._until))
-        count = self._socket.recv_into(buffer)
-        self._bytes += count
-        return count
-
-
-def _left(until: float) -> float:
-    left = until - time.monotonic()
-    if left <= 0:
-        raise TimeoutError("the answer takes too long")
-    return left
