@@ -13,7 +13,8 @@ from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
-from outlast.disruptions import NoticeSource, SourceUnavailable
+from outlast.clock import Deadline
+from outlast.disruptions import Disruption, NoticeSource, SourceUnavailable
 from outlast.events import Event, SourceTrouble
 from outlast.notices.board import NoticeBoard
 from outlast.registry import TIME_LIMIT, sources_named
@@ -23,10 +24,12 @@ _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 5.0
 _NEVER_HEARD_SECONDS = 30.0
 _ABSENT_SECONDS = 60.0
-# One that changes its mind all the time fills no journal.
+# One that changes its mind all the time, or says very much, fills no journal.
 _MOST_TROUBLES = 10
 _MOST_QUICK_CHANGES = 20
+_FORGET_A_CHANGE_SECONDS = 60.0  # a job of months sees many changes, and is heard as quickly after them
 _LONGEST_REST_SECONDS = 60.0
+_MOST_DISRUPTIONS = 50
 _LONGEST_TEXT = 300
 
 
@@ -37,7 +40,7 @@ class Watching:
         self._source, self._board, self._surroundings = source, board, surroundings
         self._answered = False
         self._failures = 0
-        self._changes = 0
+        self._changes, self._looked_at = 0.0, surroundings.clock.monotonic_seconds()
         self._told: set[str] = set()
 
     def run(self, pause: Callable[[float], object] = time.sleep) -> NoReturn:
@@ -49,7 +52,7 @@ class Watching:
         """Looks, reports; returns in how many seconds to look again."""
         try:
             look = self._source.look()
-            self._changes += self._board.report(self._source.name, look.disruptions)
+            self._count(self._board.report(self._source.name, _gravest(look.disruptions)))
         except SourceUnavailable as error:
             if error.told or self._answered:
                 self._tell(str(error), aloud=error.told)
@@ -59,6 +62,11 @@ class Watching:
             return self._pause(None)
         self._answered, self._failures = True, 0
         return max(look.again_seconds, self._rest())
+
+    def _count(self, changed: bool) -> None:
+        now = self._surroundings.clock.monotonic_seconds()
+        forgotten = (now - self._looked_at) / _FORGET_A_CHANGE_SECONDS
+        self._changes, self._looked_at = max(0.0, self._changes - forgotten) + changed, now
 
     def _rest(self) -> float:
         """0 for any source that can be taken seriously."""
@@ -79,9 +87,19 @@ class Watching:
             return
         self._told.add(why)
         event: Event = SourceTrouble(self._source.name, why)
-        self._board.say(event)
-        if aloud:
-            self._surroundings.console.info(why)
+        with suppress(Exception):  # a journal or a standard error that is out of order ends no watching
+            self._board.say(event)
+            if aloud:
+                self._surroundings.console.info(why)
+
+
+def _gravest(seen: Sequence[Disruption]) -> Sequence[Disruption]:
+    """All that is seen where that is not very much; else what ends the machine first."""
+    if len(seen) <= _MOST_DISRUPTIONS:
+        return seen
+    at_once = Deadline(0.0)  # without a deadline it may be any time now
+    graver = sorted(seen, key=lambda one: (one.kind == "advisory", (one.deadline or at_once).at_monotonic_seconds))
+    return graver[:_MOST_DISRUPTIONS]
 
 
 # While a source is opened, modules are imported. A child that is forked meanwhile would find them half imported and

@@ -42,6 +42,7 @@ class SpotInstance:
         return Look(tuple(seen), _POLL_SECONDS)
 
     def _interruption(self, answer: Answer) -> Disruption:
+        self._moments.hear_date(answer.headers.get("date"))
         said = answer.json()
         action, at = (said.get("action"), parse_moment(said.get("time"))) if isinstance(said, dict) else (None, None)
         if action not in _ACTIONS or at is None:

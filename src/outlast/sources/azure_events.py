@@ -19,7 +19,8 @@ _NAME_PATH = "/metadata/instance/compute/name?api-version=2021-02-01&format=text
 _FIRST_ANSWER_SECONDS, _ANSWER_SECONDS = 130.0, 10.0
 _POLL_SECONDS = 2.0  # of 30 s of notice
 _LONGEST_NAME = 128
-_MOST_EVENTS = 100
+# A whole scale set of 1,000 machines may be reclaimed at once, and each of them hears of all.
+_MOST_EVENTS, _MOST_BYTES = 5000, 2 * 1024 * 1024
 _ENDING = {"Reboot", "Redeploy", "Preempt", "Terminate"}
 _KNOWN = _ENDING | {"Freeze"}
 _STATUSES = {"Scheduled", "Started"}
@@ -40,7 +41,8 @@ class ScheduledEvents:
         own_name, self._own_name = self._own_name, None  # after a failure it may have been a stranger who said it
         own_name = own_name or self._ask_for_name()
         seconds = _ANSWER_SECONDS if self._answered else _FIRST_ANSWER_SECONDS
-        self._read(ask_for(self._server, _EVENTS_PATH, _HEADERS, seconds=seconds), own_name.casefold())
+        answer = ask_for(self._server, _EVENTS_PATH, _HEADERS, seconds=seconds, most_bytes=_MOST_BYTES)
+        self._read(answer, own_name.casefold())
         self._own_name, self._answered = own_name, True
         return Look(tuple(self._judged(event) for event in self._events), _POLL_SECONDS)
 
@@ -61,6 +63,7 @@ class ScheduledEvents:
             raise SourceUnavailable("the document of scheduled events holds what is no event")
         # A type or status that came after these lines were written says nothing that is understood here.
         events = [event for event in events if event["EventType"] in _KNOWN and event["EventStatus"] in _STATUSES]
+        self._moments.hear_date(answer.headers.get("date"))
         self._events = [event for event in events if own_name in (name.casefold() for name in event["Resources"])]
 
     def _judged(self, event: dict[str, Any]) -> Disruption:

@@ -10,14 +10,26 @@ from outlast.disruptions import Disruption
 NEAR_SECONDS = 3600.0
 # Machines' clocks differ, and an event may start later than it was said; what is older than this is no event any more.
 STALE_SECONDS = 600.0
+# What a server's Date, of whole seconds, and the way of its answer cannot tell from our own clock.
+_SAME_SECONDS = 30.0
 
 
 class Moments:
-    """Turns named moments into deadlines, each once: a wall clock that is set later on moves none of them."""
+    """Turns named moments into deadlines, each once: a wall clock that is set later on moves none of them.
+
+    They are on the clock of the server that names them, which may be hours away from ours.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._ahead_seconds = 0.0
         self._deadlines: dict[float, Deadline] = {}
+
+    def hear_date(self, date: str | None) -> None:
+        """What the server's clock says: the header Date of its answer. Without it ours counts."""
+        says = parse_moment(date)
+        ahead = 0.0 if says is None else says - self._clock.wall_seconds()
+        self._ahead_seconds = ahead if abs(ahead) > _SAME_SECONDS else 0.0
 
     def seconds_to(self, wall_seconds: float) -> float:
         """Until a moment, below 0 when it is over."""
@@ -41,7 +53,7 @@ class Moments:
         if wall_seconds not in self._deadlines:
             if len(self._deadlines) > 1000:  # of a server that names new moments all the time
                 self._deadlines.clear()
-            left = wall_seconds - self._clock.wall_seconds()
+            left = wall_seconds - self._ahead_seconds - self._clock.wall_seconds()
             self._deadlines[wall_seconds] = Deadline(self._clock.monotonic_seconds() + left)
         return self._deadlines[wall_seconds]
 
