@@ -4,9 +4,12 @@
 (`link_local.py`), the controls come from a file.
 """
 
+import gzip
 import hashlib
 import json
+import socket
 import socketserver
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -63,12 +66,16 @@ class Clouds(BaseHTTPRequestHandler):
 
     def answer(self, status: int, body: str = "", **headers: str) -> None:
         data = body.encode()
+        manner = self.server.controls.get("manner", "")
+        self.protocol_version = "HTTP/1.0" if manner == "HTTP/1.0" else "HTTP/1.1"
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(data)))
+        pieces = MANNERS[manner](self, data) if manner else _with_length(self, data)
         self.end_headers()
-        self.wfile.write(data)
+        for piece in pieces:
+            self.wfile.write(piece)
+            time.sleep(0.002 if manner else 0)  # so that it arrives by itself
 
     # --- Google --------------------------------------------------------------------------------------
 
@@ -109,6 +116,9 @@ class Clouds(BaseHTTPRequestHandler):
         if self.headers.get("Metadata") != "true" or "api-version" not in parse_qs(url.query):
             return self.answer(400, '{"error": "Bad request"}')
         if url.path == "/metadata/instance/compute/name":
+            if controls.get("name_is_cut"):
+                self.close_connection = True
+                return _raw(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nworker_")(self) and None
             return self.answer(200, controls.get("vm", "worker_0"))
         time.sleep(controls.get("azure_seconds", 0))
         events = controls.get("azure_events", [])
@@ -182,12 +192,54 @@ class _Http(QuickServer):
         """A client that gives a fault up is what is tested."""
 
 
+# --- manners: each sets the headers, and gives the pieces of the body ---------------------------------
+
+
+def _with_length(handler: Clouds, data: bytes) -> list[bytes]:
+    handler.send_header("Content-Length", str(len(data)))
+    return [data]
+
+
+def _closes(handler: Clouds, data: bytes) -> list[bytes]:
+    handler.send_header("Connection", "close")
+    return [b"", *_with_length(handler, data)]
+
+
+def _until_it_closes(handler: Clouds, data: bytes) -> list[bytes]:
+    handler.close_connection = True
+    return [b"", data]
+
+
+def _chunked(handler: Clouds, data: bytes) -> list[bytes]:
+    handler.send_header("Transfer-Encoding", "chunked")
+    return [b"%x\r\n%s\r\n" % (len(piece), piece) for piece in _pieces(data)] + [b"0\r\n\r\n"]
+
+
+def _in_pieces(handler: Clouds, data: bytes) -> list[bytes]:
+    _with_length(handler, data)
+    return _pieces(data)
+
+
+def _pieces(data: bytes) -> list[bytes]:
+    size = max(1, len(data) // 10)
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+MANNERS: dict[str, Callable[[Clouds, bytes], list[bytes]]] = {
+    "closes": _closes,
+    "HTTP/1.0": _until_it_closes,
+    "until it closes": _until_it_closes,
+    "chunked": _chunked,
+    "in pieces": _in_pieces,
+}
+
+
 # --- faults: each writes what it wants, and says whether that was the whole answer ------------------
 
 
-def _status(status: int) -> Callable[[Clouds], bool]:
+def _status(status: int, **headers: str) -> Callable[[Clouds], bool]:
     def fail(handler: Clouds) -> bool:
-        handler.answer(status, "out of order", Metadata_Flavor="Google")
+        handler.answer(status, "out of order", Metadata_Flavor="Google", **headers)
         return True
 
     return fail
@@ -214,7 +266,8 @@ def _raw(*pieces: bytes, pause: float = 0.0, forever: bool = False) -> Callable[
 
 
 def _silent(handler: Clouds) -> bool:
-    handler.server.controls.wait_for_change("fault", "silent", 60)
+    controls = handler.server.controls
+    controls.wait_for_change("fault", controls.get("fault"), 60)
     return True
 
 
@@ -235,13 +288,44 @@ def _cut(handler: Clouds) -> bool:
     return True
 
 
+def _resets(handler: Clouds) -> bool:
+    """RST in the middle of the body."""
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nMetadata-Flavor: Google\r\nContent-Length: 900\r\n\r\nTRUE")
+    handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    handler.connection.close()
+    return True
+
+
+def _held(head: bytes, *pieces: bytes) -> Callable[[Clouds], bool]:
+    """An answer that is never done."""
+
+    def fail(handler: Clouds) -> bool:
+        _raw(b"HTTP/1.1 200 OK\r\nMetadata-Flavor: Google\r\n" + head + b"\r\n\r\n", *pieces)(handler)
+        return _silent(handler)
+
+    return fail
+
+
+_BOMB = gzip.compress(b"T" * 10_000_000)
+
 FAULTS: dict[str, Callable[[Clouds], bool]] = {
     "503": _status(503),
     "500": _status(500),
     "403": _status(403),
     "404": _status(404),
     "401": _status(401),
+    "429": _status(429, Retry_After="86400"),
+    "204": _status(204),
     "redirect": _elsewhere,
+    "redirect to a file": _status(301, Location="file:///etc/hostname"),
+    "redirect to another host": _status(307, Location="http://127.0.0.1:1/elsewhere"),
+    "reset": _resets,
+    "a length below 0": _held(b"Content-Length: -4", b"TRU"),
+    "a length beyond all": _held(b"Content-Length: 99999999999999999999", b"TRUE", b"TERMINATE"),
+    "gigabytes": _raw(b"HTTP/1.1 200 OK\r\nContent-Length: 9999999999\r\n\r\n", *[b" " * 65536] * 99),
+    "a bomb": _raw(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(_BOMB), _BOMB),
+    "UTF-16": _raw(b"HTTP/1.1 200 OK\r\nMetadata-Flavor: Google\r\n\r\n", "TRUE".encode("utf-16")),
+    "drip of a chunk": _raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *[b"1"] * 40, pause=0.05),
     "silent": _silent,
     "drip": _raw(b"H", pause=0.05, forever=True),
     "drip of headers": _raw(b"HTTP/1.1 200 OK\r\n", b"A: b\r\n", pause=0.05, forever=True),

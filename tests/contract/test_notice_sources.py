@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from notice_desk import Board
-from notice_servers import FAULTS, Controls, Server, azure_event
+from notice_servers import FAULTS, MANNERS, Controls, Server, azure_event
 from outlast.clock import SystemClock
 from outlast.disruptions import NoticeSource
 from outlast.events import Advised, NoticeRevoked, SourceTrouble
@@ -96,6 +96,14 @@ def test_a_server_that_fails_in_any_way_gives_no_alarm_and_is_heard_when_it_is_b
         assert 0 < here.notice.remaining_seconds <= 120
 
 
+@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("name", ANNOUNCEMENTS)
+def test_an_answer_is_heard_in_every_form_that_http_allows(name: str, manner: str, impatient: None) -> None:
+    with desk(name, Controls(**{**CALM, **ANNOUNCEMENTS[name]()}, manner=manner)) as here:
+        here.look()
+        assert here.notice is not None, here.board.told
+
+
 @pytest.mark.parametrize("name", ANNOUNCEMENTS)
 def test_what_was_announced_stands_while_the_server_fails(name: str, impatient: None) -> None:
     controls = Controls(**{**CALM, **ANNOUNCEMENTS[name]()})
@@ -145,6 +153,47 @@ def test_a_server_that_changes_its_mind_all_the_time_is_asked_ever_more_seldom(i
             pauses += here.look()
         assert pauses[:20] == [2] * 20
         assert pauses[-1] == 60
+
+
+def test_the_changes_of_a_long_job_are_forgotten(impatient: None) -> None:
+    """Ten weeks with a pause for maintenance each day must not make the eleventh week's preemption late."""
+    controls, clock = Controls(), FakeClock(wall_seconds=time.time())
+    with desk("azure-scheduled-events", controls, clock) as here:
+        for day in range(70):
+            controls.set(azure_events=[azure_event("Freeze", EventId=str(day))])
+            assert here.look() == [2]
+            clock.advance(86400)
+
+
+def test_a_flood_of_events_is_kept_small_and_hides_no_end(impatient: None) -> None:
+    """As when a scale set of a thousand machines is reclaimed: each hears of all, in one document."""
+    others = [azure_event("Preempt", EventId=f"other-{i}", Resources=[f"worker_{i}"]) for i in range(1, 1000)]
+    freezes = [azure_event("Freeze", EventId=f"freeze-{i}") for i in range(1000)]
+    with desk("azure-scheduled-events", Controls(azure_events=[*freezes, *others, azure_event("Reboot")])) as here:
+        here.look()
+        assert here.notice is not None
+        assert len(here.told(Advised)) < 100
+    began = time.monotonic()
+    with desk("azure-scheduled-events", Controls(azure_events=others * 20 + [azure_event("Preempt")])) as here:
+        assert here.look()[0] >= 1
+        assert time.monotonic() - began < 5
+        assert here.notice is None, "a document of 20,000 events was read"
+
+
+def test_a_journal_or_a_terminal_that_is_out_of_order_ends_no_watching(impatient: None) -> None:
+    controls = Controls(**CALM)
+    with desk("aws-imds", controls) as here:
+        here.look()
+        controls.set(fault="500")
+
+        def fail(_: object) -> None:
+            raise OSError("the disk is full")
+
+        here.board.say = fail  # type: ignore[method-assign]
+        here.look()
+        controls.set(fault=None, **ANNOUNCEMENTS["aws-imds"]())
+        here.look()
+        assert here.notice is not None
 
 
 def test_a_host_that_is_none_is_told_and_not_asked() -> None:
@@ -332,6 +381,15 @@ def test_no_event_is_believed_before_the_machine_knows_its_name(impatient: None)
         assert here.notice is None
 
 
+def test_a_name_that_was_cut_off_hides_no_event(impatient: None) -> None:
+    controls = Controls(azure_events=[azure_event("Preempt")], name_is_cut=True)
+    with desk("azure-scheduled-events", controls) as here:
+        here.look()
+        controls.set(name_is_cut=False)
+        here.look()
+        assert here.notice is not None
+
+
 def test_the_first_answer_may_take_long_and_later_ones_not(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(azure_events, "_FIRST_ANSWER_SECONDS", 5)
     controls = Controls(azure_seconds=0.5)
@@ -374,6 +432,16 @@ def test_a_moment_that_is_named_is_the_deadline_if_it_can_be_true(name: str, mom
             assert here.notice.remaining_seconds == pytest.approx(left, abs=15)
         assert len(here.told(Notice)) <= 1
         assert len(here.told(Advised)) <= 1
+
+
+@pytest.mark.parametrize("hours", [-5, 3])
+@pytest.mark.parametrize("name", PLACES)
+def test_a_wall_clock_that_is_hours_wrong_changes_no_deadline(name: str, hours: int) -> None:
+    clock = FakeClock(wall_seconds=time.time() + hours * 3600)
+    with desk(name, Controls(**PLACES[name](in_seconds(120))), clock) as here:
+        here.look()
+        assert here.notice is not None, here.board.told
+        assert here.notice.remaining_seconds == pytest.approx(120, abs=15)
 
 
 def test_a_wall_clock_that_jumps_moves_no_deadline() -> None:
