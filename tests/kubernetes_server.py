@@ -22,6 +22,13 @@ from notice_servers import QuickServer
 
 Json = dict[str, Any]
 TOKEN = "a-token-of-the-tests"
+# What a server sends before a byte now and then, without end.
+DRIPS = {
+    "drip": b"H",
+    "drip of headers": b"HTTP/1.1 200 OK\r\nA: ",
+    "drip of a body": b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n",
+    "drip of a chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+}
 
 
 class Cluster:
@@ -33,7 +40,9 @@ class Cluster:
         self.history: list[tuple[int, str, str, Json]] = []  # number, resource, type, object
         self.oldest_watch = 0  # a watch from before this number has expired
         self.forbidden: set[tuple[str, str]] = set()  # (verb, resource)
-        self.fault: str | None = None  # "gone", "cut", "garbage", "500", "redirect", "endless", "page"
+        self.fault: str | None = None  # "gone", "cut", "garbage", "500", "redirect", "endless", "page", "drip", …
+        self.token = TOKEN
+        self.ignores_selectors = False
         self.requests: list[str] = []
         self._number = 100
 
@@ -80,7 +89,7 @@ class Cluster:
                         return
             for number, _, kind, changed in fresh:
                 since = number
-                if changed["metadata"]["name"] == name:
+                if changed["metadata"]["name"] == name or self.ignores_selectors:
                     yield kind, changed
 
 
@@ -97,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._status(404, "NotFound")
         verb = "watch" if watch else "get"
         cluster.requests.append(f"{verb} {resource}")
-        if self.headers.get("Authorization", "").lower() != f"bearer {TOKEN}":
+        if self.headers.get("Authorization", "").lower() != f"bearer {cluster.token}":
             return self._status(401, "Unauthorized")
         if (verb, resource) in cluster.forbidden:
             return self._status(403, "Forbidden")
@@ -149,6 +158,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body[fault])))
             self.end_headers()
             self.wfile.write(body[fault])
+            return True
+        if fault in DRIPS:
+            self.wfile.write(DRIPS[fault])
+            while self.server.cluster.fault == fault:
+                self.wfile.write(b"1")
+                time.sleep(0.05)
             return True
         if fault == "endless":
             self.send_response(200)

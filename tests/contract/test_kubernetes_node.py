@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from kubernetes.config import incluster_config
 
-from kubernetes_server import ApiServer, Cluster
+from kubernetes_server import DRIPS, ApiServer, Cluster
 from notice_desk import Board
 from outlast.clock import SystemClock
 from outlast.disruptions import SourceUnavailable
@@ -343,6 +343,35 @@ def test_a_watch_that_fails_misses_nothing_and_gives_no_alarm(fault: str, pod: P
     assert pod.notice is not None
 
 
+@pytest.mark.parametrize("fault", DRIPS)
+def test_a_server_that_drips_is_given_up_in_time(fault: str, pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte that comes would give it all the time of an answer again."""
+    monkeypatch.setattr(kubernetes_api, "_ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(kubernetes_api, "_WATCH_SECONDS", 0)
+    pod.look()
+    pod.cluster.fault = fault
+    began = time.monotonic()
+    assert pod.look() > 4, "the watch"
+    assert pod.look() == 1, "the node"
+    assert time.monotonic() - began < 2
+    pod.cluster.fault = None
+    pod.cluster.node(labels={ACTIVE: "true"})
+    pod.look()
+    assert pod.notice is not None
+
+
+def test_a_flood_of_changes_keeps_nobody_busy_and_hides_nothing(pod: Pod) -> None:
+    pod.look()
+    for number in range(500):
+        pod.cluster.node(labels={**GPU, "number": str(number)})
+    pod.cluster.node(labels={**GPU, ACTIVE: "true"})
+    pauses = []
+    while pod.notice is None and len(pauses) < 40:
+        pauses.append(pod.look())
+    assert pod.notice is not None
+    assert max(pauses) > 4
+
+
 def test_a_watch_that_has_expired_begins_anew(pod: Pod) -> None:
     pod.look()
     pod.cluster.oldest_watch = 10_000
@@ -362,6 +391,48 @@ def test_a_watch_that_ends_by_itself_is_begun_again(pod: Pod, monkeypatch: pytes
     pod.look()
     assert pod.notice is not None
     assert pod.cluster.requests.count("watch nodes") == 2
+
+
+def test_the_right_to_watch_that_is_given_later_is_used(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes_watch, "_WITHOUT_RIGHT_SECONDS", 0)
+    pod.cluster.forbidden.add(("watch", "nodes"))
+    pod.look()
+    pod.look()
+    pod.cluster.forbidden.clear()
+    pod.look()
+    threading.Timer(0.1, lambda: pod.cluster.node(labels={ACTIVE: "true"})).start()
+    pod.look()
+    assert pod.notice is not None
+
+
+def test_a_token_that_was_replaced_is_read_anew(pod: Pod, tmp_path: Path) -> None:
+    pod.cluster.forbidden.add(("watch", "nodes"))
+    pod.look()
+    pod.look()
+    pod.cluster.token = "another-token"
+    (tmp_path / "account/token").write_text("another-token")
+    pod.look()
+    pod.cluster.node(labels={ACTIVE: "true"})
+    pod.look()
+    assert pod.notice is not None
+
+
+def test_what_happens_to_another_node_is_not_for_this_pod(pod: Pod) -> None:
+    pod.look()
+    pod.cluster.ignores_selectors = True
+    pod.cluster.node("node-2", labels={ACTIVE: "true"})
+    pod.look()
+    assert pod.notice is None
+
+
+def test_a_pod_that_was_made_again_under_the_same_name_is_another_one(server: ApiServer) -> None:
+    pod = Pod(server, {"POD_NAME": "trainer-0"})
+    pod.cluster.pod("trainer-0", "node-1", uid="1")
+    pod.look_inward()
+    pod.cluster.pod("trainer-0", "node-2", uid="2", **DELETED)
+    pod.look_inward()
+    pod.look_inward()
+    assert pod.notice is None
 
 
 def test_a_server_with_a_strangers_certificate_is_not_asked(server: ApiServer, tmp_path: Path) -> None:
