@@ -25,7 +25,9 @@ def here():
 """
 _SLEEPS = _HERE.format(wait="time.sleep(0.01)")
 _COMPUTES = _HERE.format(wait='hashlib.pbkdf2_hmac("sha256", b"", b"", 200_000)')
-_IN_A_SAVE = _SLEEPS + """
+_IN_A_SAVE = (
+    _SLEEPS
+    + """
 fsync = os.fsync
 def slow(descriptor):
     if state["done"] and not os.path.exists("go"):
@@ -33,6 +35,7 @@ def slow(descriptor):
     fsync(descriptor)
 os.fsync = slow
 """
+)
 _STEPS = """
 for step in job.steps(40):
     state["done"].append(step)
@@ -100,7 +103,9 @@ def test_wherever_it_is_frozen_it_goes_on_as_if_nothing_had_been(tmp_path: Path)
     assert shown["lost_seconds"] == 0
 
 
-STANDS_AT_A_STEP = "for step in job.steps(40):\n    state['done'].append(step)\n    step == 7 and (say('here'), {wait})\n"
+STANDS_AT_A_STEP = (
+    "for step in job.steps(40):\n    state['done'].append(step)\n    step == 7 and (say('here'), {wait})\n"
+)
 
 
 @pytest.mark.serial
