@@ -58,7 +58,7 @@ def controls(tmp_path: Path) -> Path:
     return tmp_path / "controls.json"
 
 
-def test_maintenance_that_the_metadata_announce_stops_the_job_with_its_deadline(tmp_path: Path, controls: Path) -> None:
+def test_b19_maintenance_that_the_metadata_announce_stops_the_job_with_its_deadline(tmp_path: Path, controls: Path) -> None:
     announce(controls, **{"instance/maintenance-event": "NONE", "instance/preempted": "FALSE"})
     # A proxy that the environment names must not be asked for a link-local address.
     proxy = "http://127.0.0.1:9"
@@ -142,7 +142,7 @@ def test_a_notice_that_is_revoked_after_the_stop_keeps_the_guard_armed(tmp_path:
     assert left.at - heard["monotonic"] < 2.5
 
 
-def test_a_pod_hears_of_the_maintenance_of_its_node_also_where_a_shell_keeps_sigterm(
+def test_b19_a_pod_hears_of_the_maintenance_of_its_node_also_where_a_shell_keeps_sigterm(
     tmp_path: Path, controls: Path
 ) -> None:
     gpu = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
@@ -160,7 +160,7 @@ def test_a_pod_hears_of_the_maintenance_of_its_node_also_where_a_shell_keeps_sig
 
 
 @pytest.mark.parametrize("name", ["SIGTSTP", "SIGCONT"])
-def test_a_migration_is_recorded_and_suspends_nothing(name: str, tmp_path: Path) -> None:
+def test_x17_a_migration_is_recorded_and_suspends_nothing(name: str, tmp_path: Path) -> None:
     number = signal.Signals[name]
     # A task of Cloud Run as it is; its own lines are JSON.
     with Program(STEPS, tmp_path, env={"CLOUD_RUN_JOB": "trainer", "SOURCES": ""}) as program:
@@ -194,7 +194,7 @@ def test_a_suspension_at_the_terminal_stays_one_elsewhere(tmp_path: Path) -> Non
     assert events(tmp_path, "Advised") == []
 
 
-def test_the_shorter_of_two_graces_counts(tmp_path: Path) -> None:
+def test_b26_the_shorter_of_two_graces_counts(tmp_path: Path) -> None:
     env = here("SIGTERM SIGUSR1", SLURM_JOB_END_TIME=str(int(time.time()) + 300), OUTLAST_GRACE="1")
     program = HERE.format(steps=None, step='step == 7 and (say("long"), time.sleep(20))')
     with Program(program, tmp_path, env=env) as running:
@@ -214,7 +214,7 @@ IN_C_CODE = (
 
 
 @pytest.mark.serial
-def test_the_metadata_are_heard_in_the_middle_of_a_long_call(tmp_path: Path, controls: Path) -> None:
+def test_b21_the_metadata_are_heard_in_the_middle_of_a_long_call(tmp_path: Path, controls: Path) -> None:
     announce(controls, **{"instance/maintenance-event": "NONE", "instance/preempted": "FALSE"})
     program = HERE.format(steps=None, step=IN_C_CODE).replace("import dataclasses", "import hashlib, dataclasses")
     with Program(program, tmp_path, env=here("gce-metadata"), prefix=prefix(controls)) as running:

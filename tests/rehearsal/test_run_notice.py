@@ -51,7 +51,7 @@ while True:
 
 
 @pytest.mark.parametrize("prefix", [(), PID_1], ids=["plain", "pid-1"])
-def test_a_step_that_holds_the_gil_is_heard_at_once_and_ended_before_the_sigkill(tmp_path, prefix):
+def test_b21_a_step_that_holds_the_gil_is_heard_at_once_and_ended_before_the_sigkill(tmp_path, prefix):
     if prefix:
         need_pid_namespaces()
     # It takes SIGTERM in Python, where a C call that holds the GIL never lets it.
@@ -80,7 +80,7 @@ def test_a_step_that_holds_the_gil_is_heard_at_once_and_ended_before_the_sigkill
 @pytest.mark.parametrize(
     "shell", [("sh", "-c", "{} {} {}"), ("sh", "-c", "{} {} {}; true"), ("bash", "-c", "{} {} {}; true")]
 )
-def test_a_program_inside_a_shell_hears_the_notice_and_may_save(tmp_path, shell):
+def test_b19_a_program_inside_a_shell_hears_the_notice_and_may_save(tmp_path, shell):
     saved = tmp_path / "saved"
     inner = shell[-1].format(*python(tmp_path, "j.py", SAVES_ON_TERM), saved)
     with Supervised("--grace", "10", "--", *shell[:-1], inner) as run:

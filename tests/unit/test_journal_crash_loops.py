@@ -51,7 +51,7 @@ def test_three_crashes_at_one_step_are_a_loop() -> None:
         decide(lives)
 
 
-def test_preemptions_in_between_neither_count_nor_hide_the_loop() -> None:
+def test_b26_preemptions_in_between_neither_count_nor_hide_the_loop() -> None:
     lives = Lives()
     for _ in range(3):
         crash(lives)
@@ -61,7 +61,7 @@ def test_preemptions_in_between_neither_count_nor_hide_the_loop() -> None:
         decide(lives)
 
 
-def test_any_number_of_preemptions_from_one_step_is_no_loop() -> None:
+def test_b26_any_number_of_preemptions_from_one_step_is_no_loop() -> None:
     lives = Lives()
     for _ in range(50):
         preemption(lives)

@@ -148,7 +148,11 @@ def test_an_unknown_deadline_said_again_does_not_begin_anew(heard: Heard) -> Non
 def test_advice_is_told_and_stops_nothing(heard: Heard) -> None:
     assert heard.sees("metadata", heard.one("a", "advisory")) == [Advised("metadata", "because of a")]
     assert heard.merge.notice is None
-    assert [heard.signal("SIGTSTP", "advisory") for _ in range(2)] == [[Advised("SIGTSTP", "asked")]] * 2
+    for _ in range(2):
+        assert heard.signal("SIGTSTP", "advisory") == [Advised("SIGTSTP", "asked")]
+        assert [heard.signal("SIGTSTP", "advisory") for _ in range(1000)] == [[]] * 1000, "a flood fills the journal"
+        assert heard.signal("SIGCONT", "advisory") == [Advised("SIGCONT", "asked")]
+        heard.clock.advance(10)
 
 
 def test_a_plan_becomes_a_notice_and_may_become_a_plan_again(heard: Heard) -> None:

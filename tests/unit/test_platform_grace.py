@@ -60,7 +60,7 @@ def _around(env: dict[str, str], **named: object) -> Surroundings:
         ({"OUTLAST_PLATFORM": "azure-spot", "OUTLAST_GRACE": "150"}, 30, "Azure"),
     ],
 )
-def test_the_smallest_known_grace_counts_and_says_whose_it_is(env: dict[str, str], seconds: float, who: str) -> None:
+def test_b26_the_smallest_known_grace_counts_and_says_whose_it_is(env: dict[str, str], seconds: float, who: str) -> None:
     here = _around(env)
     assert here.grace_seconds == seconds
     assert who in here.grace.source
@@ -89,14 +89,14 @@ def test_an_argument_stands_in_for_the_variable_and_is_cut_as_well() -> None:
         ({**_GPU, "OUTLAST_POD_GRACE": "600"}, {"SIGTERM": 600, "kubernetes-node": 600, "gce-metadata": 600}),
     ],
 )
-def test_each_notice_leaves_its_own_grace(env: dict[str, str], after: dict[str, float]) -> None:
+def test_b26_each_notice_leaves_its_own_grace(env: dict[str, str], after: dict[str, float]) -> None:
     here = _around(env)
     assert {source: here.grace_after(source).seconds for source in here.facts.notice_sources} == after
     assert here.grace_after("something else").seconds == here.grace_seconds == min(after.values())
 
 
 @pytest.mark.parametrize("name", sorted(PLATFORMS))
-def test_a_launchers_own_grace_is_a_limit_everywhere(name: str) -> None:
+def test_x16_a_launchers_own_grace_is_a_limit_everywhere(name: str) -> None:
     """X16: torchrun gives its workers 30 s, however long the platform waits for torchrun."""
     env = {"OUTLAST_PLATFORM": name, "OUTLAST_GRACE": "1h", "TORCHELASTIC_RUN_ID": "none"}
     assert _around(env).grace_seconds <= 30
@@ -109,7 +109,7 @@ def test_the_timeout_of_a_launcher_that_is_not_there_changes_nothing() -> None:
     assert _around({"OUTLAST_GRACE": "1h", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "5"}).grace_seconds == 3600
 
 
-def test_a_grace_that_is_cut_is_told_and_one_that_is_not_is_not() -> None:
+def test_b26_a_grace_that_is_cut_is_told_and_one_that_is_not_is_not() -> None:
     cut = _around({**_SPOT, "OUTLAST_GRACE": "10min"}).cut_grace
     assert cut is not None
     assert cut.startswith("OUTLAST_GRACE=600 s is more than a job gets here: 105 s (GKE")

@@ -62,7 +62,7 @@ def test_what_a_vendor_promises_carries_a_date_or_a_version(platform: Platform) 
             assert dated.search(platform.facts.sources[name]), name
 
 
-def test_unfinished_work_never_looks_done(platform: Platform) -> None:
+def test_b25_unfinished_work_never_looks_done(platform: Platform) -> None:
     """B25: with 0 the controller would record success; the code of a human's turn or of success is none of these."""
     assert platform.facts.interrupted_exit_code not in (0, EXIT_HUMAN)
 
@@ -76,7 +76,7 @@ def test_only_proven_platforms_are_listed() -> None:
     assert proven_platforms() == ("cloud-run", "local")
 
 
-def test_a_migration_is_no_notice(platform: Platform) -> None:
+def test_x17_a_migration_is_no_notice(platform: Platform) -> None:
     """X17: whoever obeyed SIGTSTP would stand still, and whoever left on it would throw a retry away."""
     assert not set(platform.facts.migration_signals) & set(platform.facts.notice_sources)
     assert bool(platform.facts.migration_signals) == (platform.facts.name == "cloud-run")

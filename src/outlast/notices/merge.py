@@ -11,6 +11,8 @@ from outlast.notices.notice import Notice, make_notice
 
 # Two readings of the wall clock, a moment apart, make one moment of it two on the monotonic clock.
 _SAME_SECONDS = 1.0
+# A signal that stops nothing and is sent without end fills no journal.
+_SAY_AGAIN_SECONDS = 10.0
 
 
 class Merge:
@@ -24,6 +26,7 @@ class Merge:
         self._grace_after, self._clock = grace_after, clock
         self._standing: dict[tuple[str, str], Notice] = {}
         self._advised: dict[str, set[tuple[str, str]]] = {}
+        self._said_at: dict[Advised, float] = {}  # what came by itself
 
     def take(self, source: str, seen: Sequence[Disruption], *, whole: bool) -> list[Notice | Event]:
         """What `source` sees, and nothing else if `whole`. Returns what is to be told, in order.
@@ -77,11 +80,19 @@ class Merge:
         return [NoticeRevoked(notice.source, notice.reason) for _, notice in gone]
 
     def _advise(self, source: str, seen: Sequence[Disruption], *, whole: bool) -> list[Advised]:
-        """Each once for as long as it is seen; what comes by itself, as a signal does, each time."""
-        known = self._advised.get(source, set()) if whole else set()
-        if whole:
-            self._advised[source] = {(one.key, one.reason) for one in seen}
+        """Each once for as long as it is seen; what comes by itself, as a signal does, each time, but not in floods."""
+        if not whole:
+            return [said for one in seen if self._is_to_say_again(said := Advised(source, one.reason))]
+        known = self._advised.get(source, set())
+        self._advised[source] = {(one.key, one.reason) for one in seen}
         return [Advised(source, one.reason) for one in seen if (one.key, one.reason) not in known]
+
+    def _is_to_say_again(self, said: Advised) -> bool:
+        now = self._clock.monotonic_seconds()
+        if now - self._said_at.get(said, -_SAY_AGAIN_SECONDS) < _SAY_AGAIN_SECONDS:
+            return False
+        self._said_at[said] = now
+        return True
 
     def _merged(self) -> Notice | None:
         if not self._standing:
