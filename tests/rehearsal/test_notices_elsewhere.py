@@ -58,7 +58,9 @@ def controls(tmp_path: Path) -> Path:
     return tmp_path / "controls.json"
 
 
-def test_b19_maintenance_that_the_metadata_announce_stops_the_job_with_its_deadline(tmp_path: Path, controls: Path) -> None:
+def test_b19_maintenance_that_the_metadata_announce_stops_the_job_with_its_deadline(
+    tmp_path: Path, controls: Path
+) -> None:
     announce(controls, **{"instance/maintenance-event": "NONE", "instance/preempted": "FALSE"})
     # A proxy that the environment names must not be asked for a link-local address.
     proxy = "http://127.0.0.1:9"
@@ -284,6 +286,37 @@ def test_sources_that_are_nowhere_delay_and_trouble_nothing(tmp_path: Path) -> N
     assert "Traceback" not in left.err
     assert not any("kubernetes" in line for line in left.told())
     assert json.dumps(events(tmp_path, "NoticeHeard")) == "[]"
+
+
+FORKS = """
+import socket
+began = time.monotonic()
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        import signal
+        signal.alarm(5)
+        import http.client, logging, kubernetes.client
+        with contextlib.suppress(OSError):
+            socket.getaddrinfo("localhost", 80)
+        os._exit(0)
+    say(os.waitpid(child, 0)[1])
+    time.sleep(0.02)
+say("forked", time.monotonic() - began)
+for step in
+"""
+
+
+def test_a_fork_while_sources_are_opened_waits_for_their_imports_and_finds_no_half_of_one(tmp_path: Path) -> None:
+    every = "SIGTERM gce-metadata aws-imds azure-scheduled-events kubernetes-node"
+    program = HERE.format(steps=20, step="pass").replace("import dataclasses", "import contextlib, dataclasses")
+    env = here(every, OUTLAST_METADATA_HOST="localhost:9", KUBERNETES_SERVICE_HOST="127.0.0.1")
+    with Program(program.replace("for step in", FORKS.strip(), 1), tmp_path, env=env) as running:
+        left = running.leave()
+    assert left.code == 0, left.err
+    codes, (_, seconds) = left.out.splitlines()[:20], left.out.splitlines()[20].split()
+    assert codes == ["0"] * 20, "a child was stuck"
+    assert float(seconds) < 4.5, "a fork waited for what waited for the fork"
 
 
 def test_names_that_take_for_ever_delay_nothing(tmp_path: Path, controls: Path) -> None:

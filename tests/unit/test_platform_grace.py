@@ -60,7 +60,9 @@ def _around(env: dict[str, str], **named: object) -> Surroundings:
         ({"OUTLAST_PLATFORM": "azure-spot", "OUTLAST_GRACE": "150"}, 30, "Azure"),
     ],
 )
-def test_b26_the_smallest_known_grace_counts_and_says_whose_it_is(env: dict[str, str], seconds: float, who: str) -> None:
+def test_b26_the_smallest_known_grace_counts_and_says_whose_it_is(
+    env: dict[str, str], seconds: float, who: str
+) -> None:
     here = _around(env)
     assert here.grace_seconds == seconds
     assert who in here.grace.source

@@ -104,6 +104,7 @@ def _gravest(seen: Sequence[Disruption]) -> Sequence[Disruption]:
 
 # While a source is opened, modules are imported. A child that is forked meanwhile would find them half imported and
 # locked for ever, and data loaders fork; so a fork waits for that, though not without end.
+# (Python runs what is registered for that moment in the reverse order.)
 _opening = threading.RLock()
 _LONGEST_FORK_WAIT_SECONDS = 5.0
 _forking = threading.local()
@@ -115,6 +116,9 @@ def watch_all(board: NoticeBoard, surroundings: Surroundings) -> None:
     names += [TIME_LIMIT] if surroundings.time_limit is not None else []
     if not names:
         return
+    # Before ours, so that ours comes first at a fork: they take locks that the imports of a source may wait for.
+    import concurrent.futures.thread  # noqa: F401, PLC0415 - only where a source is watched
+
     os.register_at_fork(before=_wait_for_imports, after_in_parent=_go_on, after_in_child=_go_on)
     for name in names:
         _start(name, partial(_open_and_watch, name, board, surroundings))
