@@ -189,7 +189,7 @@ def test_a_journal_or_a_terminal_that_is_out_of_order_ends_no_watching(impatient
         def fail(_: object) -> None:
             raise OSError("the disk is full")
 
-        here.board.say = fail  # type: ignore[method-assign]  # a slow one in its place
+        here.board.say = fail  # type: ignore[method-assign]  # the fault
         here.look()
         controls.set(fault=None, **ANNOUNCEMENTS["aws-imds"]())
         here.look()
