@@ -12,6 +12,8 @@ from itertools import count
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
+_LEAST_SECONDS = 1e-6  # whoever waits lets some time pass, or a wait for less than a float can show would have no end
+
 
 class Gone(BaseException):
     """The process has ended: raised in each of its threads where it waits."""
@@ -45,7 +47,7 @@ class World:
 
     def sleep(self, seconds: float) -> None:
         """Time passes for the calling thread. Raises Gone when the process ends meanwhile."""
-        self.wait(self.now + seconds)
+        self.wait(self.now + max(seconds, _LEAST_SECONDS))
 
     # --- the end --------------------------------------------------------------------------------------
 
@@ -177,7 +179,10 @@ class _Event:
             task = self._world.running
             self._waiting.append(task)
             try:
-                self._world.wait(None if timeout is None else self._world.now + timeout)
+                if timeout is None:
+                    self._world.wait(None)
+                else:
+                    self._world.sleep(timeout)
             finally:
                 self._waiting.remove(task)
         return self._is_set

@@ -226,13 +226,16 @@ class Stage:
         patch.setattr("outlast.job.look_around", lambda _env: self._surroundings())
         patch.setattr("outlast.leaving.plan", self._plan)
         patch.setattr(Console, "_write", lambda *_: None)
+        patch.setattr("outlast.copies.free_memory_bytes", lambda: None)
         self._patch = patch
 
     def play(self, case: Case) -> Outcome:
         """One case, from the job's start to its end."""
         self.world, self._case, self._plans = World(), case, []
         self.store = ScriptedStore(self.world, case.weather, case.number)
-        self._patch.setattr("outlast.saves._BACKGROUND_BYTES_PER_SECOND", self._background_rate(case))
+        rate = case.weather.bytes_per_second * case.background_share
+        self._patch.setattr("outlast.saves._BACKGROUND_BYTES_PER_SECOND", rate)
+        self._patch.setattr("outlast.saves._POLL_SECONDS", max(0.05, case.save_seconds / 100))  # else most of the work
         outcome = Outcome(case)
         job = None
         try:
@@ -248,10 +251,6 @@ class Stage:
         outcome.durable_step = max(committed, default=0)
         outcome.durable_at = committed.get(outcome.durable_step, -math.inf)
         return outcome
-
-    @staticmethod
-    def _background_rate(case: Case) -> float:
-        return case.weather.bytes_per_second * case.background_share
 
     def _train(self, outcome: Outcome) -> None:
         case, chance = self._case, random.Random(self._case.number)
