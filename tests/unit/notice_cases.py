@@ -213,7 +213,7 @@ class Stage:
             Condition=lambda: self.world.threading.Condition(),
             TIMEOUT_MAX=self.world.threading.TIMEOUT_MAX,
         )
-        for module in ("threads", "saver", "lessons", "notices.board"):
+        for module in ("threads", "saver", "saves", "lessons", "notices.board"):
             patch.setattr(f"outlast.{module}.threading", here)
         patch.setattr("outlast.checkpoint.journal.Lock", here.Lock)
         system = SimpleNamespace(getpid=os.getpid, _exit=lambda _code: self.world.end("the guard"))
