@@ -122,7 +122,7 @@ class _Task:
     """A thread of a world; without work it is the one that made the world."""
 
     def __init__(self, world: World, work: Callable[[], object] | None) -> None:
-        self.turn, self.over, self.error = 0, False, ""
+        self.turn, self.over = 0, False
         self._world, self._work = world, work
         self._baton = threading.Lock()
         self._baton.acquire()

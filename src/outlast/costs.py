@@ -1,7 +1,7 @@
 """What the saves of a job take, as it has measured them."""
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outlast.checkpoint.record import CommitRecord
 from outlast.planning.estimates import Times, transfer_times
@@ -12,6 +12,9 @@ _ASSUMED_BYTES_PER_SECOND = 200e6  # until a save has been measured: a disk or a
 # The next save writes no larger share of the state than the largest of so many before it, is the assumption.
 _RECENT = 3
 _ALIKE = 2.0  # shares within this factor are
+# One request in a hundred is several times as slow as the others, and fewer saves than this need not have met one:
+# until then a save may take so many times what it usually takes, however alike those before were.
+_SHOWN_BY, _SLOW_TIMES = 99, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +59,14 @@ class SaveCosts:
         """How long the next save may take; infinite at its p99 where nothing was measured."""
         assumed = self._state_bytes / _ASSUMED_BYTES_PER_SECOND
         measured = transfer_times(self._state_bytes, measured=self._alike())
-        return measured or Times(0, assumed, assumed, float("inf"))
+        if measured is None:
+            return Times(0, assumed, assumed, float("inf"))
+        if measured.count >= _SHOWN_BY:
+            return measured
+        return replace(measured, p99_seconds=max(measured.p99_seconds, _SLOW_TIMES * measured.p50_seconds))
 
     def candidates(self, step: int, *, in_flight: int | None) -> list[Candidate]:
-        """A save of the state now, at `step`, which waits for the one under way of step `in_flight`, if there is one."""
+        """A save of the state now, at `step`; first the one under way of step `in_flight`, if there is one."""
         took, found = self.next_save(), []
         waits_p50 = waits_p99 = 0.0
         if in_flight is not None:

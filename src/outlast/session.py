@@ -442,7 +442,7 @@ class Session:
             self.console.info(f"{event.source}: {event.reason}; nothing is stopped for that")
 
     def _at_deadline(self, notice: Notice) -> None:
-        self.saves.wait_at_most(self.board.margin_seconds(notice) / 4)  # a last save that is about to end
+        self.saves.wait_at_most(self.board.patience_seconds(notice))  # a last save may be about to end
         said = what_did_not_end(
             notice,
             finished=self.finished,

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -117,6 +118,16 @@ class Outcome:
         return bool(plans) and (plans[-1].chosen is not None or any(one.train_on_seconds for one in plans))
 
     @property
+    def share_used(self) -> float | None:
+        """Of the time in which another step would have fitted before the last save, None for a short notice."""
+        if self.deadline - self.noticed_at < LONG_NOTICE_SECONDS or not self.counting:
+            return None
+        stopped = self.plans[-1][0] if self.plans[-1][1].train_on_seconds is None else self.durable_at
+        last_save = self.durable_at - stopped
+        possible = self.deadline - self.margin - last_save - self.noticed_at - self.case.step_seconds
+        return min((stopped - self.noticed_at) / possible, 1.0) if possible > 0 else None
+
+    @property
     def lost(self) -> int:
         return self.completed - self.durable_step
 
@@ -206,13 +217,9 @@ class Stage:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.world, self.store, self._case = World(), MemoryStore(), Case.drawn(0)
         self._plans: list[tuple[float, Plan]] = []
-        here = SimpleNamespace(
-            Thread=lambda **named: self.world.threading.Thread(**named),
-            Event=lambda: self.world.threading.Event(),
-            Lock=lambda: self.world.threading.Lock(),
-            Condition=lambda: self.world.threading.Condition(),
-            TIMEOUT_MAX=self.world.threading.TIMEOUT_MAX,
-        )
+        here = SimpleNamespace(TIMEOUT_MAX=self.world.threading.TIMEOUT_MAX)
+        for kind in ("Thread", "Event", "Lock", "Condition"):
+            setattr(here, kind, partial(self._made_in_the_world, kind))
         for module in ("threads", "saver", "saves", "lessons", "notices.board"):
             patch.setattr(f"outlast.{module}.threading", here)
         patch.setattr("outlast.checkpoint.journal.Lock", here.Lock)
@@ -229,6 +236,9 @@ class Stage:
         patch.setattr("outlast.copies.free_memory_bytes", lambda: None)
         self._patch = patch
 
+    def _made_in_the_world(self, kind: str, **named: Any) -> Any:
+        return getattr(self.world.threading, kind)(**named)
+
     def play(self, case: Case) -> Outcome:
         """One case, from the job's start to its end."""
         self.world, self._case, self._plans = World(), case, []
@@ -237,9 +247,8 @@ class Stage:
         self._patch.setattr("outlast.saves._BACKGROUND_BYTES_PER_SECOND", rate)
         self._patch.setattr("outlast.saves._POLL_SECONDS", max(0.05, case.save_seconds / 100))  # else most of the work
         outcome = Outcome(case)
-        job = None
         try:
-            job = self._train(outcome)
+            self._train(outcome)
         except outlast.Interrupted:
             outcome.ended_by = "the stop"
         except Gone:
