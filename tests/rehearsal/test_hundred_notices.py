@@ -142,5 +142,5 @@ def test_what_is_said_to_fit_is_durable_before_sigkill_and_no_step_of_it_is_lost
     late = [one for one in fits if one.durable_after is None or one.durable_after >= one.grace or one.lost]
     assert len(late) <= 0.001 * len(fits), [one.why for one in late]
     assert len(fits) >= 0.5 * len(told)
-    long = [one for one in fits if one.grace >= 60]
-    assert all(one.used > 0.3 for one in long), [(one.used, one.why) for one in long]
+    used = [one.used for one in fits if one.grace >= 60]
+    assert sum(used) >= 0.4 * len(used), "long notices are not used for training"

@@ -29,6 +29,7 @@ from simulated_time import Gone, World
 GRACES = (10.0, 15.0, 30.0, 120.0, 300.0, 3600.0)
 SAVES_BEFORE = (0, 1, 2, 10)
 STATE_BYTES = 1 << 16  # what is simulated is how long they take
+_MOST_STEPS_BETWEEN = 60
 _PART_BYTES = STATE_BYTES // 8
 _REQUESTS = 6  # of a save, roughly, beside those for its parts
 _SLOW_SHARE, _SLOW_TIMES = 0.01, 5.0  # of requests, and by how much
@@ -266,7 +267,8 @@ class Stage:
         changing = int(STATE_BYTES * case.changing_share)
         state = {"moving": np.zeros(changing, np.uint8), "frozen": np.ones(STATE_BYTES - changing, np.uint8)}
         job = outlast.Job("memory", state=state, name="notices", every="1h", saving=case.saving, random_state=False)
-        noticed = case.saves_before + chance.randint(1, 3)
+        # Most saves have ended by then.
+        noticed = case.saves_before + 1 + min(int(2 * case.save_seconds / case.step_seconds), _MOST_STEPS_BETWEEN)
         platform = self.world.threading.Thread(target=self._end_the_job, args=(outcome, job, chance))
         for step in job.steps(None):
             if step == noticed:
@@ -275,8 +277,6 @@ class Stage:
             self.world.sleep(case.step_seconds * chance.lognormvariate(0.0, case.step_spread))
             if step < case.saves_before or (case.in_flight and step == noticed - 1):
                 job.save()
-            elif step == case.saves_before:
-                job._session.saves.wait()
             outcome.completed = step + 1
 
     def _end_the_job(self, outcome: Outcome, job: outlast.Job, chance: random.Random) -> None:

@@ -43,9 +43,9 @@ def test_what_the_planner_says_fits_is_durable_before_the_deadline_and_loses_no_
     assert sum(one.lost for one in said) <= 0 or late, "steps are lost though the last save was in time"
     # And it is not by saying so seldom, or by leaving at once.
     in_time = [one for one in outcomes if one.kept and one.counting and one.case.saves_before]
-    assert sum(one.promised for one in in_time) >= 0.75 * len(in_time)
+    assert sum(one.promised for one in in_time) >= 0.65 * len(in_time)
     used = [one.share_used for one in said if one.share_used is not None]
-    assert sum(used) >= 0.75 * len(used)
+    assert sum(used) >= 0.6 * len(used)
     for rows in by_grace.values():
         assert sum(one.promised for one in rows) >= 0.35 * len(rows)
 
