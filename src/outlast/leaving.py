@@ -1,17 +1,19 @@
 """What a job does with the time that a notice leaves: it trains on as long as that is safe, saves, and leaves."""
 
+import math
+from collections import deque
 from collections.abc import Callable
 
 from outlast.clock import Deadline, format_duration
 from outlast.events import Event, PlanMade
 from outlast.notices import Notice, NoticeBoard
-from outlast.planning.planner import LONG_NOTICE_SECONDS, Candidate, Plan, SaveKind, plan
+from outlast.planning.estimates import times_of
+from outlast.planning.planner import LONG_NOTICE_SECONDS, Candidate, Plan, SaveKind, last_step_seconds, plan
 from outlast.saves import Saves
 from outlast.settings import Surroundings
 from outlast.state.parts import Progress
 
-# Steps are not timed one by one; the longest is taken to be so many times the mean, or the longest since the notice.
-_LONGEST_STEP = 3.0
+_TIMED_STEPS = 100  # the newest, which the next one is judged by
 
 
 class Leaving:
@@ -31,16 +33,22 @@ class Leaving:
     ) -> None:
         self._saves, self._board, self._around, self._use_grace, self._record = saves, board, around, use_grace, record
         self._clock = around.clock
-        self._begun: tuple[float, int] | None = None  # when the loop began, at which step
+        self._steps: deque[float] = deque(maxlen=_TIMED_STEPS)  # seconds
+        self._step_began_at: float | None = None
         self._planned: tuple[str, Deadline] | None = None  # the notice that is planned for
         self._until: float | None = None
         self._provisional = False  # whether that is only until a save has shown how long one takes
-        self._last_border: tuple[float, int] | None = None  # when, after which step
-        self._longest_step_seconds = 0.0
+        self._judged_by: tuple[int, bool, float] | None = None  # what `_until` was last worked out from
 
-    def begin(self, completed: int) -> None:
-        """The loop begins at this step."""
-        self._begun = (self._clock.monotonic_seconds(), completed)
+    def step_begins(self) -> None:
+        """A step begins, with whatever the program does for it."""
+        self._step_began_at = self._clock.monotonic_seconds()
+
+    def step_ended(self) -> None:
+        """It is done."""
+        if self._step_began_at is not None:
+            self._steps.append(self._clock.monotonic_seconds() - self._step_began_at)
+            self._step_began_at = None
 
     def is_long(self, notice: Notice) -> bool:
         """Whether a notice leaves more time than a save needs, and the user wants it to be used."""
@@ -60,19 +68,36 @@ class Leaving:
         """The same at a border, where a new notice is planned for: a long one is saved for at once."""
         notice = self._board.notice
         if notice is None:
-            self._planned = self._until = self._last_border = None
+            self._planned = self._until = None
+            self._saves.rests_from = math.inf
             return True
-        now = self._clock.monotonic_seconds()
-        if self._last_border is not None and progress.completed > self._last_border[1]:
-            self._longest_step_seconds = max(self._longest_step_seconds, now - self._last_border[0])
-        self._last_border = (now, progress.completed)
         if self.is_long(notice) and (_key(notice) != self._planned or self._is_to_be_planned_again):
-            self._plan_to_go_on(notice, progress, now)
+            self._plan_to_go_on(notice, progress)
+        elif self._until is not None and not self._provisional and _key(notice) == self._planned:
+            self._judge_again(notice, progress)
         return self.goes_on
 
-    def _plan_to_go_on(self, notice: Notice, progress: Progress, now: float) -> None:
+    def _judge_again(self, notice: Notice, progress: Progress) -> None:
+        """The last safe moment moves with what saves and steps turn out to take, and waits for a save under way."""
+        longest = max(self._steps, default=0.0)
+        judged_by = (self._saves.costs.count, self._saves.writes, longest)
+        if judged_by == self._judged_by:
+            return
+        self._judged_by = judged_by
+        candidates = self._saves.candidates(progress)
+        on = last_step_seconds(
+            candidates,
+            remaining_seconds=notice.remaining_seconds,
+            margin_seconds=self._board.margin_seconds(notice),
+            step_p99_seconds=self._step_seconds,
+        )
+        self._until = self._clock.monotonic_seconds() + on
+        # One that begins later would either be waited for, or end when the last one begins.
+        self._saves.rests_from = self._until - 2 * self._saves.costs.next_save().p99_seconds
+
+    def _plan_to_go_on(self, notice: Notice, progress: Progress) -> None:
         """Where nobody knows yet how long a save takes, the one that is made now will tell; half of the time is its."""
-        made = self._plan(notice, progress, use_grace=True)
+        now, made = self._clock.monotonic_seconds(), self._plan(notice, progress, use_grace=True)
         on = made.train_on_seconds
         self._provisional = on is None and not self._saves.costs.known
         if self._provisional:
@@ -117,15 +142,15 @@ class Leaving:
             remaining_seconds=notice.remaining_seconds,
             margin_seconds=self._board.margin_seconds(notice),
             durable_step=durable,
-            step_p99_seconds=self._step_seconds(completed),
+            step_p99_seconds=self._step_seconds,
             use_grace=use_grace,
         )
 
-    def _step_seconds(self, completed: int) -> float:
-        if self._begun is None or completed <= self._begun[1]:
-            return self._longest_step_seconds
-        mean = (self._clock.monotonic_seconds() - self._begun[0]) / (completed - self._begun[1])
-        return max(_LONGEST_STEP * mean, self._longest_step_seconds)
+    @property
+    def _step_seconds(self) -> float:
+        """What the next step will rarely exceed; 0 where none was timed."""
+        timed = times_of(self._steps)
+        return 0.0 if timed is None else timed.p99_seconds
 
     def _tell(self, notice: Notice, best: Candidate | None, why: str) -> None:
         choice = str(best.kind) if best is not None else "nothing to save"

@@ -3,6 +3,7 @@
 import atexit
 import math
 import os
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +25,7 @@ from outlast.lessons import Lessons
 from outlast.notices import NoticeBoard
 from outlast.options import Options
 from outlast.planning.period import ASSUMED_SLOWDOWN
-from outlast.planning.planner import LONG_NOTICE_SECONDS, Candidate, SaveKind
+from outlast.planning.planner import LONG_NOTICE_SECONDS, Candidate
 from outlast.saver import Flight, GivenUp, Mark, Speed
 from outlast.schedule import Expected, schedule_for
 from outlast.settings import Surroundings
@@ -89,11 +90,13 @@ class Saves:
         self._overdue = False
         self._failures = 0
         self._retry_at = 0.0
+        self.rests_from = math.inf  # from when on only a save that was asked for begins: the last one is near
         self._saver = Worker(_THREAD)
         self._copies = Copies(state, self._console, wanted=False, lazily=False)
         self._large = False  # whether it pays to do things beside the training
         self._flight: Flight | None = None
-        self.running = False  # whether the loop's thread is in a save
+        self._at_rest = threading.Event()
+        self._at_rest.set()
         self._safe = _Safe(None, Progress().mark, self._clock.monotonic_seconds())
         self._taken_mark = self._safe.mark
 
@@ -117,6 +120,15 @@ class Saves:
         """Whether a notice stands that leaves no time but for the last save, or no more than one that would."""
         notice = self._board.notice
         return notice is not None and (self._hurried or notice.remaining_seconds < LONG_NOTICE_SECONDS)
+
+    @property
+    def running(self) -> bool:
+        """Whether the loop's thread is in a save."""
+        return not self._at_rest.is_set()
+
+    def wait_at_most(self, seconds: float) -> None:
+        """Until it is not; for another thread."""
+        self._at_rest.wait(seconds)
 
     def begin(self, progress: Progress, *, local: bool, when_idle: WeakMethod[Callable[[], float]]) -> None:
         """The loop starts; `local` is what the store says of itself. `when_idle`: see Worker.start."""
@@ -159,28 +171,19 @@ class Saves:
     def _moment(self, progress: Progress) -> dict[str, Any]:
         return {"step": progress.completed, "epochs": progress.epoch, "now": self._clock.monotonic_seconds()}
 
+    @property
+    def writes(self) -> bool:
+        """Whether one is being written beside the training, and may yet succeed."""
+        flight = self._flight
+        return flight is not None and not (flight.committed or flight.error or flight.superseded)
+
     def candidates(self, progress: Progress) -> list[Candidate]:
         """The saves that could be made at this border, each with the time until it is committed.
 
         One of the state now is always among them: it tells how long a later one will take.
         """
-        flight, took = self._flight, self.costs.next_save()
-        waits_p50 = waits_p99 = 0.0
-        found = []
-        if flight is not None and not flight.committed and flight.error is None and flight.superseded is None:
-            waits_p50, waits_p99 = took.p50_seconds, took.p99_seconds
-            found.append(
-                Candidate(kind=SaveKind.IN_FLIGHT, step=flight.step, p99_seconds=waits_p99, p50_seconds=waits_p50)
-            )
-        found.append(
-            Candidate(
-                kind=SaveKind.FULL if self.costs.writes_all else SaveKind.INCREMENTAL,
-                step=progress.completed,
-                p99_seconds=waits_p99 + took.p99_seconds,
-                p50_seconds=waits_p50 + took.p50_seconds,
-            )
-        )
-        return found
+        flight = self._flight if self.writes else None
+        return self.costs.candidates(progress.completed, in_flight=None if flight is None else flight.step)
 
     # --- borders ------------------------------------------------------------------------------------
 
@@ -215,7 +218,10 @@ class Saves:
             self.save(progress, held)
 
     def _is_due(self, progress: Progress) -> bool:
-        return self._requested is not None or self._overdue or self._schedule.is_due(**self._moment(progress))
+        if self._requested is not None:
+            return True
+        moment = self._moment(progress)
+        return moment["now"] < self.rests_from and (self._overdue or self._schedule.is_due(**moment))
 
     def _postpone(self, progress: Progress, flight: Flight) -> None:
         """The store is slower than the interval: the save follows at the first border after the one under way."""
@@ -275,7 +281,8 @@ class Saves:
             self._fail(flight, error)
         else:
             before, self._safe = self._safe, _Safe(record.name, flight.mark, flight.taken_at)
-            self.costs.note(record, waited_seconds=flight.speed.waited_seconds)
+            took = self.attempt.commit_seconds
+            self.costs.note(record, took_seconds=took, waited_seconds=flight.speed.waited_seconds)
             flight.committed = True
             self._confirm(flight, record, before)
         flight.ended_at = self._clock.monotonic_seconds()
@@ -319,8 +326,8 @@ class Saves:
             flight.speed.give_up()
         elif flight is not None:
             flight.speed.hurry()
-        self.running, before = True, self.running
-        left_at = math.inf
+        before, left_at = self.running, math.inf
+        self._at_rest.clear()
         try:
             while not self._saver.wait(0.0 if until_notice and self._urgent else _POLL_SECONDS):
                 if not self._urgent:
@@ -333,7 +340,8 @@ class Saves:
                     self._leave(flight)
                     return
         finally:
-            self.running = before
+            if not before:
+                self._at_rest.set()
         self._collect()
 
     def _leave(self, flight: Flight) -> None:
@@ -374,7 +382,7 @@ class Saves:
         at the next border, then after pauses that double, up to a minute. Raises Superseded, StateUnsupported.
         """
         step, began = progress.completed, self._clock.monotonic_seconds()
-        self.running = True
+        self._at_rest.clear()
         wishes = Wishes()
         try:
             self.wait()
@@ -385,14 +393,14 @@ class Saves:
                 image = LiveImage(self._copies.laid_out(snapshot), snapshot)
                 record = self.attempt.commit(image, step, wishes, FULL_EFFORT, tidy=not self._urgent)
             before, self._safe = self._safe, _Safe(record.name, progress.mark, began)
-            self.costs.note(record, waited_seconds=0.0)
+            self.costs.note(record, took_seconds=self.attempt.commit_seconds)
             self._read_back(progress, record, before, began, size_of(image), confirmed=confirmed)
         except (StoreUnreachable, CheckpointCorrupt) as error:
             self._tell_failure(step, str(error))
             self._count_failure(wishes)
             return str(error)
         finally:
-            self.running = False
+            self._at_rest.set()
             self.note_stall(step, began)
         self._taken_mark = progress.mark
         self._schedule.saved(**self._moment(progress))

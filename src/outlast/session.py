@@ -215,7 +215,6 @@ class Session:
         self.state.forget_checkpoint()
         self._open_checkpoint.close()
         self._first_step = self.progress.completed
-        self.leaving.begin(self.progress.completed)
         self.saves.begin(self.progress, local=self._local, when_idle=self.account.begin(total, unit))
 
     def _judge(self) -> None:
@@ -256,6 +255,7 @@ class Session:
         """The step under way is done."""
         self.in_step = False
         self.progress.completed += 1
+        self.leaving.step_ended()
 
     def border(self) -> None:
         """Between two steps: stops at a notice, saves when a save is due or was asked for."""
@@ -271,6 +271,7 @@ class Session:
             self._be_superseded(error)
         if self._must_stop(at_border=True):  # a notice came during the save: the next step may be a long one
             self.stop(at_border=True)
+        self.leaving.step_begins()
 
     def raise_if_noticed(self) -> None:
         """Stops if a notice has come; for places where nothing new is to be saved."""
@@ -441,6 +442,7 @@ class Session:
             self.console.info(f"{event.source}: {event.reason}; nothing is stopped for that")
 
     def _at_deadline(self, notice: Notice) -> None:
+        self.saves.wait_at_most(self.board.patience_seconds(notice))  # a last save may be about to end
         said = what_did_not_end(
             notice,
             finished=self.finished,

@@ -10,6 +10,7 @@ import outlast
 from outlast.checkpoint.places import TaskPlace
 from outlast.checkpoint.record import load_record
 from outlast.clock import SystemClock
+from outlast.costs import _Measured
 from outlast.events import PlanMade, SaveCommitted, SaveVerified, Stopped, from_lines
 from outlast.notices import make_notice
 from outlast.testing import MemoryStore
@@ -143,7 +144,7 @@ def test_no_save_is_begun_that_cannot_end(
     case = Case(store, monkeypatch)
     case.go(2)
     costs = case.job._session.saves.costs
-    costs._measured.extend([(1_000_000, 30.0)] * 20)
+    costs._measured.extend([_Measured(1_000_000, 1.0, 30.0)] * 20)
     costs.at_full_speed = True
     case.notice(5)
     with pytest.raises(outlast.Interrupted) as stopped:
@@ -170,7 +171,7 @@ def test_where_measured_saves_kept_to_a_rate_the_last_one_is_tried_all_the_same(
 ) -> None:
     case = Case(store, monkeypatch)
     case.go(2)
-    case.job._session.saves.costs._measured.extend([(1_000_000, 30.0)] * 20)
+    case.job._session.saves.costs._measured.extend([_Measured(1_000_000, 1.0, 30.0)] * 20)
     case.notice(5)
     with pytest.raises(outlast.Interrupted):
         case.go()

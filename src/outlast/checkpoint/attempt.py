@@ -88,6 +88,7 @@ class Attempt:
         self._gone: list[CommitRecord] = []  # whose record was deleted, and perhaps not all of their data
         self._named = NamedFiles(store, request.place)
         self._sequence = 0
+        self.commit_seconds = 0.0  # what the last one took, until it was durable; for the thread that made it
         self._cleaned = self._warned = False
 
     @classmethod
@@ -188,7 +189,7 @@ class Attempt:
             self._give_up(name)
             raise
         self._named.note(record)
-        seconds = clock.monotonic_seconds() - began
+        self.commit_seconds = seconds = clock.monotonic_seconds() - began
         self.journal.record(SaveCommitted(step, name.text, record.total_bytes, round(seconds, 6), record.written_bytes))
         if tidy and not self._cleaned:
             self._tidy()

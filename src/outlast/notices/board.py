@@ -20,6 +20,9 @@ OnWord = Callable[[Event], None]
 LeaveCode = Callable[[], int]
 LONGEST_POST_SECONDS = 0.5
 _MARGIN_SHARE = 0.2  # of what a notice leaves, where that is less than the platform's grace
+# Of the margin: for so long the guard may wait for a save that is about to end, and so late the backstop leaves; then
+# `outlast run`, where there is one, kills what is left.
+_PATIENCE_SHARE, _BACKSTOP_SHARE = 0.4, 0.5
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -148,7 +151,7 @@ class NoticeBoard:
 
     def _backstop(self) -> None:
         """Leaves half a margin later, if the guard is held up: by a pipe that nobody reads, a storage that hangs."""
-        threading.Event().wait(self.margin_seconds(self._wait_for_the_margin()) / 2)
+        threading.Event().wait(_BACKSTOP_SHARE * self.margin_seconds(self._wait_for_the_margin()))
         self._leave()
 
     def _leave(self) -> None:
@@ -162,6 +165,10 @@ class NoticeBoard:
     def margin_seconds(self, notice: Notice) -> float:
         """How long before the deadline of a notice the guard leaves."""
         return min(self._surroundings.margin_seconds, _MARGIN_SHARE * notice.grace_seconds)
+
+    def patience_seconds(self, notice: Notice) -> float:
+        """For how long the guard may wait then: a save that is durable is worth more than a word of farewell."""
+        return _PATIENCE_SHARE * self.margin_seconds(notice)
 
     def _wait_for_the_margin(self) -> Notice:
         """Until so much is left; a notice may come earlier than it was said, later, or not at all."""

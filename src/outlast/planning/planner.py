@@ -99,14 +99,28 @@ def _train_on_seconds(
     step_p99_seconds: float,
 ) -> float | None:
     """None unless the save of now has ended, and a step can be done, before the final save must begin."""
-    fresh = [one.p99_seconds for one in known if one.kind is not SaveKind.IN_FLIGHT]
-    if not fresh:
-        return None
-    moment = last_safe_moment_seconds(
-        remaining_seconds, final_save_p99_seconds=max(fresh), margin_seconds=margin_seconds
+    until = last_step_seconds(
+        known,
+        remaining_seconds=remaining_seconds,
+        margin_seconds=margin_seconds,
+        step_p99_seconds=step_p99_seconds,
     )
-    until = moment - step_p99_seconds
     return until if until > 0.0 and (chosen is None or chosen.p99_seconds <= until) else None
+
+
+def last_step_seconds(
+    candidates: Iterable[Candidate], *, remaining_seconds: float, margin_seconds: float, step_p99_seconds: float
+) -> float:
+    """For how long from now a step may begin that leaves time for a final save; 0 or less where none may.
+
+    Formula 11, less the step itself. Reckoned with the longest of the saves that could be made afresh.
+    """
+    fresh = [one.p99_seconds for one in candidates if one.kind is not SaveKind.IN_FLIGHT]
+    final = max(fresh, default=math.inf)
+    if final == math.inf:
+        return 0.0
+    moment = last_safe_moment_seconds(remaining_seconds, final_save_p99_seconds=final, margin_seconds=margin_seconds)
+    return moment - step_p99_seconds
 
 
 def _saving(

@@ -1,6 +1,7 @@
 """COUNTER on a disk that takes its time for each data file, with saves beside the steps."""
 
 import os
+import random
 import sys
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ from outlast.stores.disk import LocalDisk
 
 
 class SlowDisk(LocalDisk):
-    """A disk on which the sync of a data file takes VICTIM_DELAY seconds."""
+    """A disk on which the sync of a data file takes VICTIM_DELAY seconds, more or less by VICTIM_DELAY_SPREAD."""
 
     def __init__(self) -> None:
         self._data: set[int] = set()
@@ -26,7 +27,8 @@ class SlowDisk(LocalDisk):
     def sync(self, handle: int) -> None:
         if handle in self._data:
             self._data.discard(handle)
-            time.sleep(float(os.environ["VICTIM_DELAY"]))
+            spread = float(os.environ.get("VICTIM_DELAY_SPREAD", "0"))
+            time.sleep(float(os.environ["VICTIM_DELAY"]) * random.lognormvariate(0.0, spread))
         super().sync(handle)
 
 
