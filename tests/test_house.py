@@ -26,7 +26,7 @@ FLOOR_OF = {
     "planning": "parts",
     "job": "engine", "options": "engine", "loops": "engine", "session": "engine",
     "account": "engine", "leaving": "engine", "costs": "engine", "lessons": "engine",
-    "saves": "engine", "saver": "engine", "lazy": "engine", "copies": "engine",
+    "saves": "engine", "saver": "engine", "wanted": "engine", "lazy": "engine", "copies": "engine",
     "worker": "engine", "supervise": "engine",
     "rehearse": "tools", "deploy": "tools", "monitor": "tools",
     "cli": "faces", "__init__": "faces", "testing": "faces",

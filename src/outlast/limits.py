@@ -24,8 +24,10 @@ class TimeLimit:
 
 
 def known_limits(env: Mapping[str, str], facts: PlatformFacts, clock: Clock) -> tuple[TimeLimit, ...]:
-    """All limits that the environment tells of, the earliest first. Raises SettingsError for an OUTLAST_TIMEOUT that
-    makes no sense; what the platform's own variable cannot mean is passed over.
+    """All limits that the environment tells of, the earliest first, those that are over already at the end.
+
+    Raises SettingsError for an OUTLAST_TIMEOUT that makes no sense; what the platform's own variable cannot mean is
+    passed over.
     """
     now = clock.monotonic_seconds()
     known = []
@@ -42,7 +44,8 @@ def known_limits(env: Mapping[str, str], facts: PlatformFacts, clock: Clock) -> 
     end = _number(env, facts.end_time_variable) if facts.end_time_variable else None
     if end is not None:
         known.append(TimeLimit(Deadline(now + end - clock.wall_seconds()), f"{facts.end_time_variable}"))
-    return tuple(sorted(known, key=lambda limit: limit.until.at_monotonic_seconds))
+    moments = [(limit.until.at_monotonic_seconds, limit) for limit in known]
+    return tuple(limit for _, limit in sorted(moments, key=lambda moment: (moment[0] <= now, moment[0])))
 
 
 def _lived(facts: PlatformFacts) -> float:

@@ -33,9 +33,8 @@ from outlast.state.parts import Progress, UserState
 from outlast.state.randomness import RandomState
 from outlast.state.snapshot import Snapshot
 from outlast.threads import Worker
+from outlast.wanted import Wanted
 
-_FIRST_PAUSE_SECONDS = 0.05
-_MOST_DOUBLINGS = 12
 # A smaller state is saved at once on a local disk: handing it over would take about as long as writing it.
 _LEAST_BACKGROUND_BYTES = 1 << 20
 # At a notice, a read-back that hangs in one request is left to itself after so long.
@@ -44,6 +43,7 @@ _POLL_SECONDS = 0.05
 _THREAD = "outlast-saver"
 # At the end of the process a save that does not move for so long is given up. One request to a bucket may take minutes.
 _NO_PROGRESS_SECONDS = 180.0
+_FROZEN_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +85,7 @@ class Saves:
         self._lessons = Lessons(around.facts.mean_seconds_between_interruptions)
         self._attempt: Attempt | None = None
         self._hurried = False
-        self._requested: bool | None = None  # the user's wish: None, or whether the checkpoint is to be pinned
-        self._metrics: dict[str, float] = {}
-        self._overdue = False
-        self._failures = 0
-        self._retry_at = 0.0
+        self._wanted = Wanted(around.clock)
         self.rests_from = math.inf  # from when on only a save that was asked for begins: the last one is near
         self._saver = Worker(_THREAD)
         self._copies = Copies(state, self._console, wanted=False, lazily=False)
@@ -151,22 +147,19 @@ class Saves:
 
     def ask(self, *, pinned: bool) -> None:
         """A save at the coming border."""
-        self._requested = pinned or bool(self._requested)
+        self._wanted.ask(pinned=pinned)
 
     def forget(self) -> None:
         """No save is asked for any more, nor is the one that failed to be made up for."""
-        self._requested, self._overdue = None, False
+        self._wanted.forget()
 
     def log(self, numbers: Mapping[str, float]) -> None:
-        """Keeps the numbers that go into the next commit record; one that is not finite takes the earlier one away."""
-        for name, value in numbers.items():
-            self._metrics[name] = value
-            if not math.isfinite(value):
-                del self._metrics[name]
+        """Keeps the numbers that go into the next commit record; see Wanted."""
+        self._wanted.log(numbers)
 
     def wanted(self, progress: Progress) -> bool:
         """Whether a save would be of any use now."""
-        return self._requested is not None or progress.mark != self._taken_mark
+        return self._wanted.requested is not None or progress.mark != self._taken_mark
 
     def _moment(self, progress: Progress) -> dict[str, Any]:
         return {"step": progress.completed, "epochs": progress.epoch, "now": self._clock.monotonic_seconds()}
@@ -195,7 +188,7 @@ class Saves:
             self._schedule.learn(learned)
         if self._flight is not None and not self._saver.busy:
             self._collect()
-        if self._flight is not None or self._failures:
+        if self._flight is not None or self._wanted.failing:
             self._check_risk()
         if not self._is_due(progress):
             if self._large and not self._copies.ready and not self._saver.busy and progress.mark != self.saved_mark:
@@ -203,10 +196,10 @@ class Saves:
                 if self._copies.possible:
                     self._saver.begin(self._copies.touch)
             return
-        if self._clock.monotonic_seconds() < self._retry_at or not self.wanted(progress):
+        if not self._wanted.may_try or not self.wanted(progress):
             return
         if self._flight is not None:
-            if self._requested is None and not self._schedule.exact:
+            if self._wanted.requested is None and not self._schedule.exact:
                 self._postpone(progress, self._flight)
                 return
             began = self._clock.monotonic_seconds()
@@ -218,10 +211,10 @@ class Saves:
             self.save(progress, held)
 
     def _is_due(self, progress: Progress) -> bool:
-        if self._requested is not None:
+        if self._wanted.requested is not None:
             return True
         moment = self._moment(progress)
-        return moment["now"] < self.rests_from and (self._overdue or self._schedule.is_due(**moment))
+        return moment["now"] < self.rests_from and (self._wanted.overdue or self._schedule.is_due(**moment))
 
     def _postpone(self, progress: Progress, flight: Flight) -> None:
         """The store is slower than the interval: the save follows at the first border after the one under way."""
@@ -262,7 +255,7 @@ class Saves:
     def _take_off(self, progress: Progress, size: int, began: float, *, written_beside: bool) -> Flight:
         now = self._clock.monotonic_seconds()
         speed = Speed(size, self._clock)
-        wishes = self._take_wishes() if written_beside else Wishes()
+        wishes = self._wanted.take() if written_beside else Wishes()
         flight = Flight(progress.completed, progress.mark, wishes, speed, now, now - began, written_beside)
         flight.committed = not written_beside
         self._flight, self._taken_mark = flight, progress.mark
@@ -313,7 +306,7 @@ class Saves:
         if flight.error is not None:
             self._count_failure(flight.wishes)
             return
-        self._failures, self._retry_at = 0, 0.0
+        self._wanted.succeeded()
         if flight.written_beside:
             beside = flight.ended_at - flight.taken_at
             self._schedule.measured(flight.stall_seconds, persist_seconds=beside, slowdown=ASSUMED_SLOWDOWN)
@@ -368,8 +361,12 @@ class Saves:
         if flight is None or not self._saver.busy:
             return
         flight.speed.hurry()
+        now, stood_still = self._clock.monotonic_seconds(), 0.0
         while not self._saver.wait(0.1):
-            if self._clock.monotonic_seconds() - flight.speed.last_moved_at > _NO_PROGRESS_SECONDS:
+            before, now = now, self._clock.monotonic_seconds()
+            # A process that was frozen, as a migration does it, has had no time to move anything.
+            stood_still = stood_still + now - before if now - before < _FROZEN_SECONDS else 0.0
+            if min(stood_still, now - flight.speed.last_moved_at) > _NO_PROGRESS_SECONDS:
                 self._console.error(f"the save of step {flight.step} does not move and is given up")
                 return
 
@@ -386,7 +383,7 @@ class Saves:
         wishes = Wishes()
         try:
             self.wait()
-            wishes = self._take_wishes()
+            wishes = self._wanted.take()
             self._record(SaveStarted(step))
             with collector_at_rest():
                 snapshot = self._snapshot(progress, held)
@@ -427,7 +424,7 @@ class Saves:
         except (StoreUnreachable, CheckpointCorrupt):
             self._safe = before
             raise
-        self._failures, self._retry_at = 0, 0.0
+        self._wanted.succeeded()
 
     def _glance(self, flight: Flight, record: CommitRecord) -> None:
         """In a thread, which is left when it hangs: the process would wait for it until the guard ends it."""
@@ -470,28 +467,14 @@ class Saves:
             self._record(SaveFailedEvent(progress.completed, str(error)))
             raise
 
-    def _take_wishes(self) -> Wishes:
-        """What was asked for since the last save."""
-        wishes = Wishes(self._requested is not None, bool(self._requested), dict(self._metrics))
-        self._requested, self._overdue = None, False
-        self._metrics.clear()
-        return wishes
-
     def _tell_failure(self, step: int, error: str) -> None:
         self._record(SaveFailedEvent(step, error))
         good = f"step {self.last.step}" if self.last else "none yet"
         self._console.error(f"the save at step {step} failed: {error}. Last good checkpoint: {good}")
 
     def _count_failure(self, wishes: Wishes) -> None:
-        """What the save was to do stays to be done."""
-        self._taken_mark, self._overdue = self.saved_mark, True
-        if wishes.asked:
-            self.ask(pinned=wishes.pinned)
-        self._metrics = {**wishes.metrics, **self._metrics}
-        # No higher than it needs to be: after a thousand failures a doubled pause would be no float any more.
-        self._failures = min(self._failures + 1, _MOST_DOUBLINGS)
-        pause = min(_FIRST_PAUSE_SECONDS * (2**self._failures - 2), 60.0)
-        self._retry_at = self._clock.monotonic_seconds() + pause
+        self._taken_mark = self.saved_mark
+        self._wanted.failed(wishes)
 
 
 def _said(error: BaseException) -> str:

@@ -245,7 +245,7 @@ class Stage:
         self.world, self._case, self._plans = World(), case, []
         self.store = ScriptedStore(self.world, case.weather, case.number)
         rate = case.weather.bytes_per_second * case.background_share
-        self._patch.setattr("outlast.saves._BACKGROUND_BYTES_PER_SECOND", rate)
+        self._patch.setattr("outlast.saver._BACKGROUND_BYTES_PER_SECOND", rate)
         self._patch.setattr("outlast.saves._POLL_SECONDS", max(0.05, case.save_seconds / 100))  # else most of the work
         outcome = Outcome(case)
         try:

@@ -138,6 +138,16 @@ def test_a_limit_that_is_known_later_or_put_off_is_gone_by() -> None:
     assert (first is None, desk.board.notice) == (True, None)
 
 
+def test_a_limit_that_is_over_hides_no_other_one() -> None:
+    """A clock that is hours ahead makes Slurm's end of the job one of the past."""
+    env = {"SLURM_JOB_ID": "1", "SLURM_JOB_END_TIME": str(int(time.time() - HOUR)), "OUTLAST_TIMEOUT": "12h"}
+    limit = look_around(env).time_limit
+    assert limit is not None
+    assert limit.source.startswith("OUTLAST_TIMEOUT")
+    plan, now = make_plan(["true"], env), time.monotonic()
+    assert float(plan.env_at(now)[ATTEMPT_ENDS]) > now
+
+
 @pytest.mark.parametrize("limits", [{}, {ATTEMPT_ENDS: "1040"}])
 def test_each_attempt_of_outlast_run_knows_its_own_timeout(limits: dict[str, str]) -> None:
     plan = make_plan(["true"], limits, timeout="60s")

@@ -29,6 +29,7 @@ class Plan:
         What limits this process limits the command, whose own start may be long after.
         """
         ends = [limit.until.at_monotonic_seconds for limit in self.surroundings.time_limits]
+        ends = [end for end in ends if end > now_seconds]  # what is over already is not believed
         ends += [now_seconds + self.timeout_seconds] if self.timeout_seconds is not None else []
         return {**self.env, ATTEMPT_ENDS: repr(min(ends))} if ends else self.env
 
