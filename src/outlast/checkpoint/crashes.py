@@ -25,9 +25,10 @@ class CrashPolicy:
     while the next one had to start from the same step again.
 
     Attempts that ended without a word (no exception, no notice), and started from the same step each time, make a
-    crash loop after three times as many; so do retries of one execution that left by themselves (`sys.exit`). `then`: "stop" asks for a human (exit 78), "step-back" leaves out one more
-    good checkpoint each time, "say" only says so. None: "stop" between the retries of one execution, "say" otherwise,
-    since a person who starts the program again has probably mended it.
+    crash loop after three times as many; so do retries of one execution that left by themselves (`sys.exit`).
+    `then`: "stop" asks for a human (exit 78), "step-back" leaves out one more good checkpoint each time, "say" only
+    says so. None: "stop" between the retries of one execution, "say" otherwise, since a person who starts the program
+    again has probably mended it.
     """
 
     limit: int = 3
@@ -93,8 +94,8 @@ class CrashStreak:
         if self.deaths > self.crashes:
             return (
                 "Another start would probably end there too. Look whether the process runs out of memory, dies in "
-                "compiled code, or calls sys.exit; if the machine is only taken away so often, save more often (every=...), or let it try "
-                'on with after_crashes="say"'
+                "compiled code, or calls sys.exit; if the machine is only taken away so often, save more often "
+                '(every=...), or let it try on with after_crashes="say"'
             )
         return (
             "Another start would crash there too. Mend the program or its data, or go back with "
