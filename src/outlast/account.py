@@ -57,7 +57,14 @@ class Account:
 
     def refuse_drift(self, attempt: int) -> None:
         """Raises StateMismatch if something changed since that attempt made its checkpoint, and on_drift says so."""
-        changes = self._drift_since(attempt) if self._on_drift == "refuse" else []
+        if self._on_drift != "refuse":
+            return
+        changes = self._drift_since(attempt)
+        if changes is None:
+            self._around.console.warning(
+                f'on_drift="refuse": nothing was compared, since the journal of attempt {attempt}, which made the '
+                "checkpoint, does not tell what it ran"
+            )
         if changes:
             self._journal.record(Drifted(attempt, changes))
             raise StateMismatch(
@@ -72,11 +79,11 @@ class Account:
             self._journal.record_soon(Drifted(attempt, changes))
             self._around.console.notice(f"since the checkpoint (of attempt {attempt}), {in_one_line(changes)}")
 
-    def _drift_since(self, attempt: int) -> list[str]:
-        """Nothing where that attempt's journal does not tell."""
+    def _drift_since(self, attempt: int) -> list[str] | None:
+        """None where that attempt's journal does not tell."""
         journal = self._attempt.earlier.get(attempt, ())
         then = next((one.event for one in journal if isinstance(one.event, EnvironmentSeen)), None)
-        return drift_between(then, self._environment) if then is not None else []
+        return drift_between(then, self._environment) if then is not None else None
 
     def begin(self, total: int | None, unit: str) -> "WeakMethod[Callable[[], float]]":
         """The loop begins. Returns what the saver's thread calls when it is idle."""

@@ -64,11 +64,12 @@ def look_at_environment(tasks: int, *, salt: str) -> EnvironmentSeen:
     Arguments that look like secrets are kept as digests of 32 bits, made with `salt`: enough to see a change, and too
     little to tell the secret from millions of other guesses.
     """
-    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    script = os.fspath(file) if isinstance(file, str | os.PathLike) else ""
     return EnvironmentSeen(
         script=Path(script).name if script else "",
         script_digest=_digest_of(script) if script else "",
-        arguments=list(_safe_arguments(sys.argv[1:], salt)),
+        arguments=list(_safe_arguments(_arguments(), salt)),
         python=platform.python_version(),
         system=f"{sys.platform}-{os.uname().machine}" if hasattr(os, "uname") else sys.platform,
         accelerator=_accelerator(sys.modules),
@@ -97,7 +98,8 @@ def drift_between(then: EnvironmentSeen, now: EnvironmentSeen) -> list[str]:
 def in_one_line(changes: Sequence[str]) -> str:
     """The changes as one text, of a length that a person reads."""
     more = len(changes) - _MOST_CHANGES
-    return "; ".join([*changes[:_MOST_CHANGES], *([f"and {more} more"] if more > 0 else [])])
+    said = "; ".join([*changes[:_MOST_CHANGES], *([f"and {more} more"] if more > 0 else [])])
+    return "\\n".join(said.splitlines())
 
 
 def _script_changes(then: EnvironmentSeen, now: EnvironmentSeen) -> Iterator[str]:
@@ -136,6 +138,12 @@ def _plain_change(what: str, then: str, now: str) -> Iterator[str]:
 
 
 # --- arguments --------------------------------------------------------------------------------------
+
+
+def _arguments() -> list[str]:
+    """A program may have put anything there, and an embedded interpreter has none."""
+    arguments = getattr(sys, "argv", None)
+    return [str(argument) for argument in arguments[1:]] if isinstance(arguments, list | tuple) else []
 
 
 def _safe_arguments(arguments: Sequence[str], salt: str) -> Iterator[str]:
@@ -208,20 +216,35 @@ def _packages(modules: Mapping[str, ModuleType]) -> dict[str, str]:
     for name, module in list(modules.items()):
         if "." in name or name.startswith("_") or name in sys.stdlib_module_names or name in _OWN:
             continue
-        # Not getattr: a lazy module would begin to import.
-        version = getattr(module, "__dict__", {}).get("__version__")
-        if isinstance(version, str) and len(version) < 80:
-            found[name] = version
-        elif name in _ASK_METADATA:
+        version = _own_version(module)
+        if version is None and name in _ASK_METADATA:
             from importlib import metadata  # noqa: PLC0415 - it takes longer than all else here, and few need it
 
-            with suppress(metadata.PackageNotFoundError):
-                found[name] = metadata.version(name)
+            with suppress(Exception):  # a damaged installation, or none: what it raises depends on what is missing
+                version = metadata.version(name)
+        if isinstance(version, str) and len(version) < 80:
+            found[name] = version
     return dict(sorted(found.items())[:_MOST_PACKAGES])
 
 
+def _own_version(module: object) -> object:
+    """Asked of the dictionary alone: the module's own way to look names up would make a lazy one import, or raise."""
+    try:
+        return object.__getattribute__(module, "__dict__").get("__version__")
+    except AttributeError:  # what stands there is no module
+        return None
+
+
 def _accelerator(modules: Mapping[str, Any]) -> str:
-    """The devices that the program has asked already, say "2x NVIDIA H200"; "" where it has asked none."""
+    """The devices that the program has asked already, say "2x NVIDIA H200"; "" where it has asked none, or they are in
+    trouble: that is for the program to find."""
+    try:
+        return _devices(modules)
+    except Exception:  # noqa: BLE001 - a driver's error may be of any type, and nothing rests on the answer
+        return ""
+
+
+def _devices(modules: Mapping[str, Any]) -> str:
     torch = modules.get("torch")
     cuda = getattr(torch, "cuda", None)
     if cuda is not None and cuda.is_initialized():

@@ -1,10 +1,12 @@
 """Drift: what changed since the checkpoint is said in one line, kept, or refused; secrets are not kept in clear."""
 
 import dataclasses
+import importlib.util
 import json
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.drift import drift_between, in_one_line, look_at_environment
-from outlast.events import Drifted, EnvironmentSeen
+from outlast.events import Drifted, EnvironmentSeen, from_lines, to_line
+from outlast.testing import FakeClock
 from rehearsal.driving import SOURCE, Ended, events, run
 
 SEEN = EnvironmentSeen(
@@ -62,6 +65,7 @@ def test_what_one_of_the_two_does_not_know_is_no_change() -> None:
 
 
 def test_the_one_line_stays_one_line() -> None:
+    assert in_one_line(["with a\nb\r\nc\u2028d"]) == r"with a\nb\nc\nd"
     assert in_one_line([str(n) for n in range(40)]).endswith("; and 28 more")
     assert in_one_line(["a", "b"]) == "a; b"
 
@@ -188,6 +192,71 @@ def test_cuda_is_asked_only_once_the_program_has(initialized: bool, said: str, m
     assert look_at_environment(1, salt="").accelerator == said
 
 
+class _Raising(types.ModuleType):
+    def __getattribute__(self, name: str) -> object:
+        raise RuntimeError(name)
+
+
+def _broken(*_: object) -> object:
+    raise RuntimeError("CUDA error: device lost")
+
+
+def _no_argv(patch: pytest.MonkeyPatch) -> None:
+    patch.delattr(sys, "argv")
+
+
+def _strange_argv(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sys, "argv", ["x", Path("a"), 3, None])
+
+
+def _strange_file(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sys.modules["__main__"], "__file__", 3, raising=False)
+
+
+def _lost_device(patch: pytest.MonkeyPatch) -> None:
+    cuda = types.SimpleNamespace(is_initialized=lambda: True, device_count=lambda: 1, get_device_name=_broken)
+    patch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))  # type: ignore[arg-type] # as a stub is
+
+
+def _strange_modules(patch: pytest.MonkeyPatch) -> None:
+    for name, module in {"a_raising": _Raising("a_raising"), "a_blocked": None, "a_number": 3}.items():
+        patch.setitem(sys.modules, name, module)  # type: ignore[arg-type] # programs do it
+
+
+def _no_version(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(sys.modules, "optax", types.ModuleType("optax"))
+    patch.setattr("importlib.metadata.version", lambda _: None)
+
+
+def _no_metadata(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(sys.modules, "optax", types.ModuleType("optax"))
+    patch.setattr("importlib.metadata.version", _broken)
+
+
+@pytest.mark.parametrize(
+    "strange", [_no_argv, _strange_argv, _strange_file, _lost_device, _strange_modules, _no_version, _no_metadata]
+)
+def test_no_strange_program_keeps_a_job_from_starting(
+    strange: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strange(monkeypatch)
+    seen = look_at_environment(1, salt="")
+    assert "optax" not in seen.packages
+    assert from_lines(to_line(seen, FakeClock()))[0].event == seen
+
+
+def test_a_lazy_module_stays_unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = importlib.util.find_spec("this")
+    assert spec is not None
+    assert spec.loader is not None
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    lazy = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(lazy)
+    monkeypatch.setitem(sys.modules, "a_lazy_one", lazy)
+    look_at_environment(1, salt="")
+    assert type(lazy).__name__ == "_LazyModule"
+
+
 # --- at a resume ------------------------------------------------------------------------------------
 
 PROGRAM = """
@@ -234,6 +303,16 @@ def test_a_strict_job_refuses_with_78_before_it_changes_anything(tmp_path: Path)
     assert refused.code == 78
     assert "since attempt 0 made the checkpoint, the arguments changed: with -x" in refused.err
     assert start(tmp_path, settings=strict).code == 0
+
+
+def test_a_strict_job_says_where_nothing_could_be_compared(tmp_path: Path) -> None:
+    strict = 'on_drift="refuse"'
+    start(tmp_path, settings=strict, on="")
+    for journal in (tmp_path / "store").rglob("journal/*.jsonl"):
+        journal.unlink()
+    again = start(tmp_path, settings=strict, ARGUMENTS="-x")
+    assert again.code == 0
+    assert 'on_drift="refuse": nothing was compared, since the journal of attempt 0' in again.err
 
 
 def test_a_word_that_on_drift_does_not_know_is_refused(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def decide(
         Claim(number, "t", details={"execution": "other" if number in others else execution})
         for number in range(lives.count)
     ]
-    streak = crash_streak(Journals(lives.store, PLACE), claims, execution, policy)
+    streak = crash_streak(Journals(lives.store, PLACE), claims, execution, policy, starts_from=SAVED[0].step)
     return policy.leave(list(SAVED), streak, Console())
 
 
@@ -97,12 +97,58 @@ def test_progress_ends_the_row(kind: object) -> None:
     assert decide(lives) == SAVED
 
 
-@pytest.mark.parametrize("end", [Left(20), Failed(20, 75, "the storage is away")])
-def test_what_ends_by_itself_is_no_death(end: Left | Failed) -> None:
+@pytest.mark.parametrize(
+    ("ends", "execution", "loop"),
+    [
+        ([Failed(20, 75, "the storage is away")] * 20, "e", ""),
+        ([Left(20)] * 20, None, ""),  # a person ends a program as they like
+        ([Left(20)] * 8, "e", ""),
+        ([Left(20)] * 9, "e", "9 attempts in a row started from step 20.*, 9 of them without an exception"),
+    ],
+)
+def test_what_ends_by_itself_is_a_loop_only_where_a_platform_starts_it_again(
+    ends: Sequence[Left | Failed], execution: str | None, loop: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     lives = Lives()
-    for _ in range(20):
+    for end in ends:
         lives.next().begin(step=20).tell(end)
+    if loop:
+        with pytest.raises(NoGoodCheckpoint, match=loop):
+            decide(lives, execution=execution)
+    else:
+        assert decide(lives, execution=execution) == SAVED
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("steps", [(25, 26, 27), (27, 24, 26), (27, 26, 25)])
+def test_crashes_from_one_step_are_a_loop_wherever_they_crash(steps: Sequence[int]) -> None:
+    lives = Lives()
+    for step in steps:
+        crash(lives, at=step)
+    where = f"between the steps {min(steps)} and {max(steps)}"
+    with pytest.raises(NoGoodCheckpoint, match=rf"3 attempts in a row crashed {where} without .* poison"):
+        decide(lives)
+
+
+@pytest.mark.parametrize("end", [None, Crashed(30, "ValueError: another")])
+def test_a_step_that_the_newest_attempt_saved_is_progress(end: Crashed | None) -> None:
+    lives = Lives()
+    for _ in range(8):
+        crash(lives, start=10, at=12) if end else death(lives, start=10)
+    last = lives.next().begin(step=10).work(10, 10)  # saves step 20, which the next one starts from
+    if end:
+        last.tell(end)
     assert decide(lives) == SAVED
+
+
+def test_neither_an_unreadable_journal_nor_a_storage_that_was_away_hides_a_loop() -> None:
+    lives = Lives()
+    for _ in range(3):
+        crash(lives)
+        lives.next().begin(step=20).tell(Failed(20, 75, "the storage is away"))
+        lives.store.append(PLACE.journal(lives.next().number), b'{"event":"Attem')
+    with pytest.raises(NoGoodCheckpoint, match="3 attempts in a row crashed at step 27"):
+        decide(lives)
 
 
 def test_only_retries_of_one_execution_are_stopped_by_default() -> None:

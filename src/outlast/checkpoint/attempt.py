@@ -102,7 +102,9 @@ class Attempt:
             torn.update(_torn(store, request.place, found.counted, journals))
             counted = _rolled_back(request, found)
             if counted == found.counted:  # a rollback is the mending that a crash loop asks for
-                streak = crash_streak(journals, found.claims, request.execution, request.crashes)
+                newest = max((name.step for name in counted if name not in torn), default=0)
+                known = (journals, found.claims, request.execution, request.crashes)
+                streak = crash_streak(*known, starts_from=newest)
                 counted = request.crashes.leave(counted, streak, around.console)
             aside = [name for name in found.counted if name not in counted and name not in torn]
             return [name for name in counted if name not in torn], aside

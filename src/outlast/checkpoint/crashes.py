@@ -1,5 +1,5 @@
-"""Crash loops: attempts that end by an exception at the same place, or without a word and no step further, again and
-again. A preemption is no failure: it neither counts nor breaks the row."""
+"""Crash loops: attempts that end by an exception, at the same place or with nothing saved in between, or without a
+word and nothing saved, again and again. A preemption is no failure: it neither counts nor breaks the row."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,16 +16,19 @@ AfterCrashes = Literal["stop", "step-back", "say"]
 # A process that is killed without notice may have been preempted, or be one that always runs out of memory. After so
 # many times the limit without a step further, a person should look, whatever it is.
 _DEATHS_FOR_A_CRASH = 3
+_LONGEST_ROW = 100  # journals that a start reads at most: on a bucket each takes some 50 ms
 
 
 @dataclass(frozen=True, slots=True)
 class CrashPolicy:
-    """What to do after `limit` (≥ 1) attempts in a row that crashed without getting further.
+    """What to do after `limit` (≥ 1) attempts in a row that crashed without getting further: at one step, or at any
+    while the next one had to start from the same step again.
 
     Attempts that ended without a word (no exception, no notice), and started from the same step each time, make a
-    crash loop after three times as many. `then`: "stop" asks for a human (exit 78), "step-back" leaves out one more
-    good checkpoint each time, "say" only says so. None: "stop" between the retries of one execution, "say" otherwise,
-    since a person who starts the program again has probably mended it.
+    crash loop after three times as many; so do retries of one execution that left by themselves (`sys.exit`).
+    `then`: "stop" asks for a human (exit 78), "step-back" leaves out one more good checkpoint each time, "say" only
+    says so. None: "stop" between the retries of one execution, "say" otherwise, since a person who starts the program
+    again has probably mended it.
     """
 
     limit: int = 3
@@ -56,10 +59,10 @@ class CrashPolicy:
         """What the streak is called; None where it is no crash loop."""
         apart = f"; {streak.preemptions} preemptions in between are not counted" if streak.preemptions else ""
         if streak.crashes >= self.limit:
-            return (
-                f"{streak.crashes} attempts in a row crashed at step {streak.step} without getting further "
-                f"({streak.error}){apart}"
-            )
+            where = f"at step {streak.step}"
+            if streak.furthest > streak.step:
+                where = f"between the steps {streak.step} and {streak.furthest}"
+            return f"{streak.crashes} attempts in a row crashed {where} without getting further ({streak.error}){apart}"
         if streak.crashes + streak.deaths >= _DEATHS_FOR_A_CRASH * self.limit:
             return (
                 f"{streak.crashes + streak.deaths} attempts in a row started from step {streak.resumed_from} and ended "
@@ -72,14 +75,15 @@ class CrashPolicy:
 class CrashStreak:
     """Attempts in a row, up to the newest, none of which got further than those before it, by how they ended.
 
-    `crashes` by an exception, at `step`; `deaths` without a word; `preemptions` after a notice. `resumed_from` is the
-    step that the newest one started from.
+    `crashes` by an exception, at `step` or after it, up to `furthest`; `error` is the newest. `deaths` without a word;
+    `preemptions` after a notice. `resumed_from` is the step that the newest one started from.
     """
 
     crashes: int = 0
     deaths: int = 0
     preemptions: int = 0
     step: int = 0
+    furthest: int = 0
     error: str = ""
     same_execution: bool = False
     resumed_from: int = 0
@@ -89,9 +93,9 @@ class CrashStreak:
         """What a person can do."""
         if self.deaths > self.crashes:
             return (
-                "Another start would probably end there too. Look whether the process runs out of memory or dies in "
-                "compiled code; if the machine is only taken away so often, save more often (every=...), or let it try "
-                'on with after_crashes="say"'
+                "Another start would probably end there too. Look whether the process runs out of memory, dies in "
+                "compiled code, or calls sys.exit; if the machine is only taken away so often, save more often "
+                '(every=...), or let it try on with after_crashes="say"'
             )
         return (
             "Another start would crash there too. Mend the program or its data, or go back with "
@@ -100,16 +104,22 @@ class CrashStreak:
 
 
 def crash_streak(
-    journals: Mapping[int, Sequence[Recorded]], claims: Sequence[Claim], execution: str | None, policy: CrashPolicy
+    journals: Mapping[int, Sequence[Recorded]],
+    claims: Sequence[Claim],
+    execution: str | None,
+    policy: CrashPolicy,
+    *,
+    starts_from: int | None = None,
 ) -> CrashStreak:
     """How the newest attempts ended. With the default policy only those of this execution count, if it has a name.
 
-    Reads journals from the newest on, and no further than the row goes.
+    `starts_from`: the step that the next attempt would start from; None for the one that the newest started from. Reads
+    journals from the newest on, no further than the row goes, and 100 at most.
     """
     executions = {claim.attempt: claim.details.get("execution") for claim in claims}
     streak = CrashStreak(same_execution=execution is not None)
     newest_start: int | None = None
-    for attempt in sorted(journals, reverse=True):
+    for attempt in sorted(journals, reverse=True)[:_LONGEST_ROW]:
         if policy.then is None and execution is not None and executions.get(attempt) != execution:
             break
         recorded = journals[attempt]
@@ -117,28 +127,45 @@ def crash_streak(
         if newest_start is None and start is not None:
             newest_start = start
             streak = replace(streak, resumed_from=start)
-        longer = _longer(streak, recorded, further=start is not None and start < (newest_start or 0))
+        then = newest_start if starts_from is None else starts_from
+        place = _Place(start is not None and start < (then or 0), start is not None and start < (newest_start or 0))
+        longer = _longer(streak, recorded, place)
         if longer is None:
             break
         streak = longer
     return streak
 
 
-def _longer(streak: CrashStreak, recorded: Sequence[Recorded], *, further: bool) -> CrashStreak | None:
-    """The streak with one more attempt before it; None where that one is not of the row. `further`: whether a later
-    one started from a later step, so that work was saved in between."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Of an attempt: whether work was saved since it started, and whether a later attempt went on from that."""
+
+    progress: bool
+    used: bool
+
+
+def _longer(streak: CrashStreak, recorded: Sequence[Recorded], place: _Place) -> CrashStreak | None:
+    """The streak with one more attempt before it; None where that one is not of the row."""
     end = ending_of(recorded).end
     crash = next((one.event for one in recorded if isinstance(one.event, Crashed)), None)
     if crash is not None and end == "crashed":
-        if streak.crashes and crash.step < streak.step:
-            return None
-        if not streak.crashes:
-            if further:
-                return None
-            streak = replace(streak, step=crash.step, error=crash.error)
-        return replace(streak, crashes=streak.crashes + 1)
-    if further or not recorded:
+        return _crashed(streak, crash, place)
+    if place.progress:
         return None
     if end == "interrupted" or (end == "silent" and notice_in(recorded) is not None):
         return replace(streak, preemptions=streak.preemptions + 1)
-    return replace(streak, deaths=streak.deaths + 1) if end == "silent" else None
+    # A person ends a program as they like; what a platform starts again within one execution had failed.
+    if (end == "silent" and recorded) or (end == "left" and streak.same_execution):
+        return replace(streak, deaths=streak.deaths + 1)
+    # Of a journal that cannot be read nothing is known; a storage that was away is no fault of the program's.
+    return None if end in ("finished", "left") else streak
+
+
+def _crashed(streak: CrashStreak, crash: Crashed, place: _Place) -> CrashStreak | None:
+    if not streak.crashes:
+        only = replace(streak, crashes=1, step=crash.step, furthest=crash.step, error=crash.error)
+        return None if place.used else only
+    if place.progress and crash.step < streak.furthest:
+        return None
+    at, furthest = min(streak.step, crash.step), max(streak.furthest, crash.step)
+    return replace(streak, crashes=streak.crashes + 1, step=at, furthest=furthest)
