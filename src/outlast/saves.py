@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 from weakref import WeakMethod
 
 from outlast.checkpoint.attempt import Attempt, Superseded, Wishes
@@ -44,6 +44,10 @@ _THREAD = "outlast-saver"
 # At the end of the process a save that does not move for so long is given up. One request to a bucket may take minutes.
 _NO_PROGRESS_SECONDS = 180.0
 _FROZEN_SECONDS = 10.0
+
+
+# How a save is read back: beside what follows; whole, before it counts; or only looked at, since the process leaves.
+Check = Literal["beside", "whole", "glance"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,8 +376,8 @@ class Saves:
 
     # --- saving at once -----------------------------------------------------------------------------
 
-    def save(self, progress: Progress, held: RandomState | None, *, confirmed: bool = False) -> str | None:
-        """Saves now, while the program waits. A large one is read back beside what follows, unless `confirmed`.
+    def save(self, progress: Progress, held: RandomState | None, *, check: Check = "beside") -> str | None:
+        """Saves now, while the program waits. A large one is read back as `check` says.
 
         A failure is an event and a loud line, and its text is returned. After it a save stays due: it is tried again
         at the next border, then after pauses that double, up to a minute. Raises Superseded, StateUnsupported.
@@ -391,7 +395,7 @@ class Saves:
                 record = self.attempt.commit(image, step, wishes, FULL_EFFORT, tidy=not self._urgent)
             before, self._safe = self._safe, _Safe(record.name, progress.mark, began)
             self.costs.note(record, took_seconds=self.attempt.commit_seconds)
-            self._read_back(progress, record, before, began, size_of(image), confirmed=confirmed)
+            self._read_back(progress, record, before, began, size_of(image), check=check)
         except (StoreUnreachable, CheckpointCorrupt) as error:
             self._tell_failure(step, str(error))
             self._count_failure(wishes)
@@ -405,19 +409,19 @@ class Saves:
         return None
 
     def _read_back(
-        self, progress: Progress, record: CommitRecord, before: _Safe, began: float, size: int, *, confirmed: bool
+        self, progress: Progress, record: CommitRecord, before: _Safe, began: float, size: int, *, check: Check
     ) -> None:
         """After a notice it must not take the time that leaving needs; the next attempt verifies all of it anyway."""
         notice = self._board.notice
         took = self._clock.monotonic_seconds() - began
         if notice is not None and notice.remaining_seconds < 2 * took + self._around.margin_seconds:
             return
-        if not confirmed and self._large:
+        if check == "beside" and self._large:
             flight = self._take_off(progress, size, began, written_beside=False)
             self._saver.begin(lambda: self._read_back_beside(flight, record, before))
             return
         try:
-            if notice is not None and self._large:
+            if check == "glance" and notice is not None and self._large:
                 self._glance(self._take_off(progress, size, began, written_beside=False), record)
             else:
                 self.attempt.confirm(record)
