@@ -42,7 +42,10 @@ def measure_going_on(kind: str, scale: float, folder: Path) -> dict[str, float]:
         time.sleep(_SETTLING_SECONDS)
         noticed = time.monotonic()
         first.send_signal(signal.SIGTERM)
-        first.wait(120)
+        try:
+            first.wait(120)
+        finally:
+            first.kill()
         ended = time.monotonic()
     if first.returncode != _STOPPED:
         raise RuntimeError(f"the stop left with {first.returncode}, not {_STOPPED}")
@@ -50,8 +53,10 @@ def measure_going_on(kind: str, scale: float, folder: Path) -> dict[str, float]:
     stopped = next(line["monotonic"] for line in recorded if line["event"] == "Stopped")
     in_cache = drop_cache(store)
     with _started(store, kind, scale, "again", environment) as second:
-        step, made, began = _first_step(second)
-        second.kill()
+        try:
+            step, made, began = _first_step(second)
+        finally:
+            second.kill()
     if step == 0:
         raise RuntimeError("the second attempt began anew")
     left, came_back = stopped - noticed, began - made
@@ -72,5 +77,8 @@ def _started(store: Path, kind: str, scale: float, which: str, env: dict[str, st
 def _first_step(process: "subprocess.Popen[str]") -> tuple[int, float, float]:
     """Its number, when the state was made, and when it began."""
     assert process.stdout
-    step, made, began = process.stdout.readline().split()
+    words = process.stdout.readline().split()
+    if len(words) != 3:
+        raise RuntimeError(f"the program left with {process.wait()} before its first step")
+    step, made, began = words
     return int(step), float(made), float(began)

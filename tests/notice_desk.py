@@ -22,7 +22,7 @@ class Board:
         self.told += told
         return bool(told)
 
-    def learn(self, source: str, told: Mapping[str, str]) -> None:
+    def learn(self, told: Mapping[str, str]) -> None:
         self.learned |= told
 
     def say(self, event: Event) -> None:

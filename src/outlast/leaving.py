@@ -68,7 +68,7 @@ class Leaving:
         """The same at a border, where a new notice is planned for: a long one is saved for at once."""
         notice = self._board.notice
         if notice is None:
-            self._planned = self._until = None
+            self._planned = self._until = self._judged_by = None
             self._saves.rests_from = math.inf
             return True
         if self.is_long(notice) and (_key(notice) != self._planned or self._is_to_be_planned_again):
@@ -97,6 +97,7 @@ class Leaving:
 
     def _plan_to_go_on(self, notice: Notice, progress: Progress) -> None:
         """Where nobody knows yet how long a save takes, the one that is made now will tell; half of the time is its."""
+        self._judged_by = None
         now, made = self._clock.monotonic_seconds(), self._plan(notice, progress, use_grace=True)
         on = made.train_on_seconds
         self._provisional = on is None and not self._saves.costs.known

@@ -414,7 +414,7 @@ class Saves:
         """After a notice it must not take the time that leaving needs; the next attempt verifies all of it anyway."""
         notice = self._board.notice
         took = self._clock.monotonic_seconds() - began
-        if notice is not None and notice.remaining_seconds < 2 * took + self._around.margin_seconds:
+        if notice is not None and notice.remaining_seconds < 2 * took + self._board.margin_seconds(notice):
             return
         if check == "beside" and self._large:
             flight = self._take_off(progress, size, began, written_beside=False)

@@ -40,7 +40,7 @@ from outlast.notices import Notice, listen
 from outlast.options import Options
 from outlast.ports import Unsupported
 from outlast.registry import frameworks_in_use, open_store
-from outlast.saves import Saves
+from outlast.saves import Check, Saves
 from outlast.settings import EVENTS_FILE, REHEARSAL_STORE, SUPERVISED_EXECUTION, Surroundings
 from outlast.state.parts import Progress, Resumed, UserState
 from outlast.state.randomness import RandomState
@@ -306,7 +306,7 @@ class Session:
     def _save(self) -> str | None:
         """Saves now; the text of a failure is returned. Stops when superseded."""
         try:
-            return self.saves.save(self.progress, self.held_random, confirmed=True)
+            return self.saves.save(self.progress, self.held_random, check="whole")
         except Superseded as error:
             self._be_superseded(error)
 
@@ -325,7 +325,7 @@ class Session:
             notice = self.board.notice
             self.board.settle()  # so that a process that ends at once has recorded why
             reason = notice.reason if notice else "stopped"
-            failed = self._last_save(at_border=at_border)
+            failed = self._last_save(at_border=at_border, check="glance")
             self._leave_code = EXIT_RETRY if failed else self.around.interrupted_exit_code
             self._stopped = reason
             if self._account is not None:
@@ -339,7 +339,7 @@ class Session:
             )
         raise Interrupted(self._leave_code, self._stopped)
 
-    def _last_save(self, *, at_border: bool) -> str | None:
+    def _last_save(self, *, at_border: bool, check: Check) -> str | None:
         """What is under way is waited for; at a border a state that is not durable yet is saved."""
         began = self.around.clock.monotonic_seconds()
         if self.board.notice is not None:
@@ -349,7 +349,7 @@ class Session:
             if self._account is not None:
                 self.saves.note_stall(self.progress.completed, began)
             if at_border and self.saves.wanted(self.progress) and self.leaving.has_time_to_save(self.progress):
-                return self.saves.save(self.progress, self.held_random, confirmed=True)
+                return self.saves.save(self.progress, self.held_random, check=check)
         except Superseded as error:
             self._be_superseded(error)
         return None
@@ -375,7 +375,7 @@ class Session:
         self._listener.put_back()
 
     def _finish_once(self, total: int | None) -> str | None:
-        error = self._last_save(at_border=True)
+        error = self._last_save(at_border=True, check="whole")  # nobody comes after it to read it
         if error is None and (self.saves.last is None or self.saves.wanted(self.progress)):
             error = self._save()
         if error or self.saves.last is None:

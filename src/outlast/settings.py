@@ -11,7 +11,7 @@ from outlast.console import Console
 from outlast.errors import SettingsError
 from outlast.firmware import Firmware
 from outlast.limits import TimeLimit, known_limits
-from outlast.ports import Identity, KnownGrace, Platform, PlatformFacts
+from outlast.ports import NODE_CLASS, Identity, KnownGrace, Platform, PlatformFacts
 from outlast.registry import detect_platform, platform_named
 
 # Internal variables, from `outlast run` and `outlast rehearse` to the jobs that they start.
@@ -68,9 +68,15 @@ class Surroundings:
         return min(about, key=_by_seconds, default=KnownGrace(self.grace_seconds, self.facts.name))
 
     def learning(self, told: Mapping[str, str]) -> "Surroundings":
-        """With variables that somebody has found out and the environment does not set: the graces follow them."""
+        """With variables that somebody has found out and the environment does not set: the graces follow them.
+
+        They grow only once the kind of the node is known: a Spot node leaves less than the pod's own grace.
+        """
         env = {**told, **self.env}
-        found = replace(self, env=env, graces=_known_graces(platform_named(self.facts.name), env, None))
+        graces = _known_graces(platform_named(self.facts.name), env, None)
+        if NODE_CLASS not in env:
+            graces = (*graces, replace(self.grace, notice=None, gives_way=False))
+        found = replace(self, env=env, graces=graces)
         return replace(found, grace_seconds=found.grace.seconds)
 
     @property

@@ -293,12 +293,12 @@ def test_a_disruption_that_is_given_up_is_revoked(pod: Pod) -> None:
 @pytest.mark.parametrize(
     ("labels", "classes"),
     [
-        ({}, None),
+        ({}, ""),
         (GPU, "gke-gpu"),
         (TPU, "gke-tpu"),
         ({"cloud.google.com/gke-spot": "true"}, "gke-spot"),
         ({**GPU, "cloud.google.com/gke-preemptible": "true"}, "gke-spot,gke-gpu"),
-        ({"cloud.google.com/gke-spot": "false", "cloud.google.com/gke-accelerator": ""}, None),
+        ({"cloud.google.com/gke-spot": "false", "cloud.google.com/gke-accelerator": ""}, ""),
     ],
 )
 def test_b26_the_nodes_labels_tell_what_kind_it_is(labels: dict[str, str], classes: str | None, pod: Pod) -> None:

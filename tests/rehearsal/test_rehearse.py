@@ -225,7 +225,8 @@ def test_state_kept_outside_the_copy_is_no_ground_for_a_verdict(tmp_path: Path) 
 
 
 def test_in_place_each_run_begins_without_what_the_one_before_made(tmp_path: Path) -> None:
-    report = rehearse_program(tmp_path, victims.SURVIVOR, in_place=True)
+    patient = Limits(grace_seconds=2.0, hung_floor_seconds=5.0)
+    report = rehearse_program(tmp_path, victims.SURVIVOR, limits=patient, in_place=True)
     assert (report.verdict, report.reasons) == ("survived", ())
     assert len(report.attempts) == 4
     assert {one.name for one in tmp_path.iterdir()} == {"job.py", "state.json"}

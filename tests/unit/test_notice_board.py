@@ -121,7 +121,10 @@ POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
     [
         ({}, {}, 30),
         ({}, {"OUTLAST_NODE_CLASS": "gke-spot"}, 15),
-        ({}, {"OUTLAST_POD_GRACE": "600"}, 600),
+        ({}, {"OUTLAST_POD_GRACE": "600"}, 30),
+        ({}, {"OUTLAST_POD_GRACE": "10"}, 10),
+        ({}, {"OUTLAST_POD_GRACE": "600", "OUTLAST_NODE_CLASS": ""}, 600),
+        ({"OUTLAST_NODE_CLASS": "gke-gpu"}, {"OUTLAST_POD_GRACE": "600"}, 600),
         ({"OUTLAST_GRACE": "20"}, {"OUTLAST_NODE_CLASS": "gke-spot"}, 20),
         ({"OUTLAST_GRACE": "300"}, {"OUTLAST_NODE_CLASS": "gke-spot"}, 105),
         ({"OUTLAST_POD_GRACE": "10"}, {"OUTLAST_POD_GRACE": "600"}, 10),
@@ -131,23 +134,27 @@ def test_b26_what_a_source_finds_out_of_the_grace_counts_as_if_the_manifest_had_
     env: dict[str, str], told: dict[str, str], grace: float
 ) -> None:
     board = NoticeBoard(replace(look_around({**POD, **env}), clock=FakeClock()), FakeClock())
-    board.learn("kubernetes-node", told)
-    board.learn("kubernetes-node", told)
+    board.learn(told)
+    board.learn(told)
     board.post("SIGTERM", FINAL)
     assert board.notice is not None
     assert board.notice.grace_seconds == grace
 
 
-def test_what_two_sources_find_out_counts_together(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("spot", [True, False])
+@pytest.mark.parametrize("pod_first", [True, False])
+def test_b26_a_grace_grows_only_once_the_kind_of_the_node_is_known(spot: bool, pod_first: bool) -> None:
     board = NoticeBoard(replace(look_around(POD), clock=FakeClock()), FakeClock())
-    board.learn("kubernetes-pod", {"OUTLAST_POD_GRACE": "600"})
-    board.learn("kubernetes-node", {"OUTLAST_NODE_CLASS": "gke-spot"})
+    told = [{"OUTLAST_POD_GRACE": "600"}, {"OUTLAST_NODE_CLASS": "gke-spot" if spot else ""}]
+    first, second = told if pod_first else told[::-1]
+    early, late = board.learn(first), board.learn(second)
+    assert (early is None) == (pod_first or not spot)
+    if spot and pod_first:
+        assert late is not None
+        assert late.startswith("the grace is 15 s here (GKE, Spot VMs")
     board.post("SIGTERM", FINAL)
     assert board.notice is not None
-    assert board.notice.grace_seconds == 15
-    said = capsys.readouterr().err
-    assert "kubernetes-pod tells that the grace is 10 min here" in said
-    assert "kubernetes-node tells that the grace is 15 s here (GKE, Spot VMs" in said
+    assert board.notice.grace_seconds == (15 if spot else 600)
 
 
 # --- signals ----------------------------------------------------------------------------------------

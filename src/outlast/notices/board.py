@@ -76,18 +76,20 @@ class NoticeBoard:
         """
         return self._take(source, seen, whole=True)
 
-    def learn(self, source: str, told: Mapping[str, str]) -> None:
-        """A source has found out what the environment does not say: notices from now on leave what that means."""
+    def learn(self, told: Mapping[str, str]) -> str | None:
+        """A source has found out what the environment does not say: notices from now on leave what that means.
+
+        Returns that in words, where it is another grace than before.
+        """
         with self._changed:
             if told.keys() <= self._surroundings.env.keys():
-                return
+                return None
             before, self._surroundings = self._surroundings.grace, self._surroundings.learning(told)
             grace = self._surroundings.grace
-        if grace.seconds != before.seconds:
-            self._surroundings.console.notice(
-                f"{source} tells that the grace is {format_duration(grace.seconds)} here ({grace.source}), and not "
-                f"{format_duration(before.seconds)}"
-            )
+        if grace.seconds == before.seconds:
+            return None
+        given, thought = format_duration(grace.seconds), format_duration(before.seconds)
+        return f"the grace is {given} here ({grace.source}), and not {thought}"
 
     def say(self, event: Event) -> None:
         """Something for the journal that is no notice."""

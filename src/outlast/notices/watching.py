@@ -52,8 +52,10 @@ class Watching:
         """Looks, reports; returns in how many seconds to look again."""
         try:
             look = self._source.look()
-            self._board.learn(self._source.name, look.told)
+            said = self._board.learn(look.told)
             self._count(self._board.report(self._source.name, _gravest(look.disruptions)))
+            if said is not None:  # only now: nobody may be reading standard error
+                self._surroundings.console.notice(f"{self._source.name} tells that {said}")
         except SourceUnavailable as error:
             if error.told or self._answered:
                 self._tell(str(error), aloud=error.told)

@@ -76,8 +76,7 @@ class OwnNode:
             node = sight.thing
             found = [self._maintenance.judge(node, unbroken=sight.unbroken), scheduled(node), shutdown(node)]
             self._seen = tuple(one for one in found if one is not None)
-            classes = node_classes(part(node, "metadata", "labels"))
-            self._told = {NODE_CLASS: ",".join(classes)} if classes else {}
+            self._told = {NODE_CLASS: ",".join(node_classes(part(node, "metadata", "labels")))}
         return Look(self._seen, sight.again_seconds, self._told)
 
     def _find(self) -> WatchedObject:

@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from outlast.clock import parse_duration
+from outlast.clock import Deadline, parse_duration
 from outlast.errors import SettingsError
-from outlast.limits import ATTEMPT_ENDS
+from outlast.limits import ATTEMPT_ENDS, TimeLimit, handed_on
 from outlast.settings import SUPERVISED_EXECUTION, Surroundings, look_around
 
 
@@ -28,10 +28,11 @@ class Plan:
 
         What limits this process limits the command, whose own start may be long after.
         """
-        ends = [limit.until.at_monotonic_seconds for limit in self.surroundings.time_limits]
-        ends = [end for end in ends if end > now_seconds]  # what is over already is not believed
-        ends += [now_seconds + self.timeout_seconds] if self.timeout_seconds is not None else []
-        return {**self.env, ATTEMPT_ENDS: repr(min(ends))} if ends else self.env
+        known = [limit for limit in self.surroundings.time_limits if limit.until.at_monotonic_seconds > now_seconds]
+        if self.timeout_seconds is not None:
+            known.append(TimeLimit(Deadline(now_seconds + self.timeout_seconds), "outlast run --timeout"))
+        first = min(known, key=lambda limit: limit.until.at_monotonic_seconds, default=None)
+        return self.env if first is None else {**self.env, ATTEMPT_ENDS: handed_on(first)}
 
     @property
     def advance_signals(self) -> tuple[str, ...]:

@@ -75,8 +75,10 @@ class CommandProcesses:
             status = (_PROC / str(pid) / "status").read_text()
         except (FileNotFoundError, ProcessLookupError):
             return False
-        [caught] = (line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
-        return bool(int(caught, 16) >> (signal_number - 1) & 1)
+        except PermissionError:
+            return True
+        caught = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), None)
+        return caught is None or bool(int(caught, 16) >> (signal_number - 1) & 1)
 
     def reap(self) -> list[tuple[int, int]]:
         """See doors.Processes."""
