@@ -11,6 +11,7 @@ from outlast.machine import is_alive
 
 EndedBy = Literal["finished", "interrupted", "killed", "crashed", "failed", "superseded", "left", "running", "unknown"]
 _SLACK_SECONDS = 60.0  # what a slow storage may add to the silence of a process that lives
+_MOST_AHEAD_SECONDS = 86400.0  # clocks of two machines may differ by hours; more tells nothing of who still lives
 
 
 def how_it_ended(
@@ -30,6 +31,8 @@ def how_it_ended(
         return "unknown", f"no sign of life for {silent:.0f} s, by the clock of this machine"
     if alive is False:
         return "killed", ending.why
+    if alive is None and -silent > _MOST_AHEAD_SECONDS:
+        return "unknown", f"its last sign of life is {-silent:.0f} s ahead of the clock of this machine"
     return "running", "" if alive else "by its last sign of life"
 
 
