@@ -9,11 +9,13 @@ from outlast.checkpoint.places import TaskPlace
 from outlast.checkpoint.sealed import digest
 from outlast.errors import CheckpointCorrupt, ObjectMissing, StoreUnreachable
 from outlast.events import Logged, LoopStarted, Recorded, Restored, read_lines
-from outlast.ports import Store, read_whole
+from outlast.ports import OpenObject, Store
 from outlast.threads import in_parallel
 
 _LOOKS = 3  # a journal that is being shortened changes its parts between the listing and the reading
-_LARGEST_BYTES = 1 << 30
+# Parts are far smaller, and no line is as long: what is larger was written by somebody else. Whoever reads it must not
+# run out of memory at a job's start.
+_LARGEST_BYTES, _LONGEST_LINE, _PIECE_BYTES = 128 << 20, 4 << 20, 1 << 20
 _READERS = 8
 
 
@@ -145,10 +147,27 @@ class Journals(Mapping[int, tuple[Recorded, ...]]):
                 with self._store.open(name) as opened:
                     if opened.bytes > _LARGEST_BYTES:
                         raise CheckpointCorrupt(f"{name} has {opened.bytes} bytes, far more than any journal")
-                    data = read_whole(opened)
-                yield data
+                    yield from _whole_lines(opened)
             except (CheckpointCorrupt, StoreUnreachable) as error:
                 problems.append(str(error))
+
+
+def _whole_lines(opened: OpenObject) -> Iterator[bytes]:
+    """The object in pieces that end with a line, but for the last; of a line that is too long, a word that is none."""
+    rest, cut = b"", False
+    for offset in range(0, opened.bytes, _PIECE_BYTES):
+        piece = bytearray(min(_PIECE_BYTES, opened.bytes - offset))
+        opened.read_into(offset, memoryview(piece))
+        lines, newline, begun = bytes(piece).rpartition(b"\n")
+        if newline:
+            lines = rest + lines + newline
+            yield b"too long" + lines[lines.index(b"\n") :] if cut else lines
+            rest, cut = begun, False
+        elif not cut:
+            rest += begun
+        if len(rest) > _LONGEST_LINE:
+            rest, cut = b"", True
+    yield rest
 
 
 def read_journals(store: Store, place: TaskPlace) -> dict[int, tuple[Recorded, ...]]:
