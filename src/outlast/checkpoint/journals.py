@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -9,13 +10,13 @@ from outlast.checkpoint.places import TaskPlace
 from outlast.checkpoint.sealed import digest
 from outlast.errors import CheckpointCorrupt, ObjectMissing, StoreUnreachable
 from outlast.events import Logged, LoopStarted, Recorded, Restored, read_lines
-from outlast.ports import OpenObject, Store
+from outlast.ports import OpenObject, Store, read_whole
 from outlast.threads import in_parallel
 
 _LOOKS = 3  # a journal that is being shortened changes its parts between the listing and the reading
-# Parts are far smaller, and no line is as long: what is larger was written by somebody else. Whoever reads it must not
-# run out of memory at a job's start.
-_LARGEST_BYTES, _LONGEST_LINE, _PIECE_BYTES = 128 << 20, 4 << 20, 1 << 20
+_LARGEST_BYTES = 1 << 30
+# No line of outlast's is as long. One that somebody else wrote must not cost a job's start all memory.
+_LONGEST_LINE, _PIECE_BYTES = 4 << 20, 1 << 20
 _READERS = 8
 
 
@@ -129,8 +130,16 @@ class Journals(Mapping[int, tuple[Recorded, ...]]):
             unknown, damaged = unknown + read.unknown, damaged + read.damaged
         return ReadJournal(tuple(recorded), tuple(problems), unknown, damaged)
 
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[OpenObject]:
+        with self._store.open(name) as opened:
+            if opened.bytes > _LARGEST_BYTES:
+                raise CheckpointCorrupt(f"{name} has {opened.bytes} bytes, far more than any journal")
+            yield opened
+
     def _short(self, name: str) -> bytes:
-        header, _, lines = self._store.read(name).partition(b"\n")
+        with self._opened(name) as opened:
+            header, _, lines = read_whole(opened).partition(b"\n")
         try:
             if json.loads(header)["digest"] == digest(lines):
                 return lines
@@ -144,9 +153,7 @@ class Journals(Mapping[int, tuple[Recorded, ...]]):
             if part < since:  # the shortened journal stands for it
                 continue
             try:
-                with self._store.open(name) as opened:
-                    if opened.bytes > _LARGEST_BYTES:
-                        raise CheckpointCorrupt(f"{name} has {opened.bytes} bytes, far more than any journal")
+                with self._opened(name) as opened:
                     yield from _whole_lines(opened)
             except (CheckpointCorrupt, StoreUnreachable) as error:
                 problems.append(str(error))
