@@ -84,8 +84,9 @@ class Surroundings:
         asked, given = self.graces[0] if self.graces else None, self.grace
         if asked is None or asked.source not in _OF_THE_USER or given.seconds >= asked.seconds:
             return None
+        after = f" after {given.notice}" if given.notice else ""
         return (
-            f"{asked.source}={asked.seconds:g} s is more than a job gets here: {format_duration(given.seconds)} "
+            f"{asked.source}={asked.seconds:g} s is more than a job gets here{after}: {format_duration(given.seconds)} "
             f"({given.source}) counts"
         )
 

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _PATIENCE_SECONDS = 3.0
 _HUNG_SECONDS = 30.0
 _LOOK_SECONDS = 0.25
@@ -50,6 +51,35 @@ def _end(server: "subprocess.Popen[bytes]", mounted_at: str) -> None:
         server.wait()
 
 
+def _children() -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, parent = stat.read_bytes().rpartition(b")")[2].split()[:2]
+            if int(parent) == os.getpid() and state != b"Z":
+                found.append(int(stat.parent.name))
+    return found
+
+
+def _reap_orphans(server: int) -> None:
+    """Slurm takes a process for alive until somebody has asked for its end."""
+    with contextlib.suppress(ChildProcessError):
+        while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if ended.si_pid == server:
+                return
+            os.waitpid(ended.si_pid, os.WNOHANG)
+
+
+def _end_what_it_started() -> None:
+    """Slurm's jobs outlive the daemon that started them; whoever has lost its parent is ours."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while (left := _children()) and time.monotonic() < until:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+
+
 def _waiting() -> Iterator[tuple[str, str]]:
     """(thread, how often it has paused) of all threads that wait for the server of some mount."""
     for task in Path("/proc").glob("[0-9]*/task/[0-9]*"):
@@ -76,7 +106,8 @@ class _Watch:
 
 
 def keep(watched: int, mounted_at: str, command: list[str]) -> None:
-    """Runs the command until it ends, hangs, or the watched process is gone."""
+    """Runs the command until it ends, hangs, or the watched process is gone; all that it started ends with it."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -84,11 +115,13 @@ def keep(watched: int, mounted_at: str, command: list[str]) -> None:
     ) as server:
         watch = _Watch()
         while _is_there(watched) and server.poll() is None:
+            _reap_orphans(server.pid)
             if mounted_at and watch.sees_a_hang():
                 sys.stderr.write("keeper: the mount hangs; its server is ended\n")
                 server.kill()
             time.sleep(_LOOK_SECONDS)
         _end(server, mounted_at)
+    _end_what_it_started()
 
 
 def tidy(folder: str) -> None:

@@ -1,6 +1,6 @@
 """A cluster of two nodes: real munged, slurmctld and slurmd on the loopback, for root, once per test run.
 
-Both nodes are this machine, and claim sixteen processors, so that many small jobs run at a time; jobs of the partition
+Both nodes are this machine, and claim 64 processors, so that many small jobs run at a time; jobs of the partition
 `fragile` run on the second, which a test may take down. Slurm looks at time limits every 30 s only, and no setting
 changes that, so a test that needs a limit submits all its jobs at once. The choices of this site: `RequeueExit=143`;
 a job that is started again waits for 5 s instead of 120 (`cred_expire`).
@@ -50,8 +50,8 @@ ReturnToService=0
 KillWait=30
 OverTimeLimit=0
 RequeueExit=143
-NodeName=steady NodeHostname={host} NodeAddr=127.0.0.1 Port={steady_port} CPUs=16
-NodeName=fragile NodeHostname={host} NodeAddr=127.0.0.1 Port={fragile_port} CPUs=16
+NodeName=steady NodeHostname={host} NodeAddr=127.0.0.1 Port={steady_port} CPUs=64
+NodeName=fragile NodeHostname={host} NodeAddr=127.0.0.1 Port={fragile_port} CPUs=64
 PartitionName=main Nodes=steady Default=YES MaxTime=INFINITE State=UP
 PartitionName=fragile Nodes=fragile MaxTime=INFINITE State=UP
 """

@@ -118,6 +118,10 @@ def test_b26_a_grace_that_is_cut_is_told_and_one_that_is_not_is_not() -> None:
     assert _around({**_SPOT, "OUTLAST_GRACE": "12s"}).cut_grace is None
     assert _around({**_SPOT, "OUTLAST_POD_GRACE": "600"}).cut_grace is None
     assert _around({"CLOUD_RUN_JOB": "j"}).cut_grace is None
+    slurm = _around({"SLURM_JOB_ID": "7", "OUTLAST_GRACE": "300"})  # what docs/howto/slurm.md asks for
+    assert slurm.cut_grace is not None
+    assert slurm.cut_grace.startswith("OUTLAST_GRACE=300 s is more than a job gets here after SIGTERM: 30 s (")
+    assert slurm.grace_after("SIGUSR1").seconds == 300
 
 
 def test_a_job_says_at_its_start_that_it_gets_less_than_was_asked_for(

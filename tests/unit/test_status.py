@@ -41,8 +41,8 @@ FIELDS = {"number", "started_at", "ended_at", "ended_by", "exit_code", "resumed_
 FIELDS |= {"failed_saves", "notice"}
 
 
-def run(*words: object, code: int = 0) -> Result:
-    done = CliRunner(env={"COLUMNS": "160"}).invoke(main, ["status", *(str(word) for word in words)])
+def run(*words: object, code: int = 0, columns: int = 160) -> Result:
+    done = CliRunner(env={"COLUMNS": str(columns)}).invoke(main, ["status", *(str(word) for word in words)])
     assert done.exit_code == code, done.output
     return done
 
@@ -332,6 +332,18 @@ def test_the_table_says_what_happened(folder: Path) -> None:
         assert words in text, text
 
 
+def test_in_a_narrow_terminal_no_word_is_broken(folder: Path) -> None:
+    life = lives(folder).next().begin().work(43, 43).notice()
+    life.tell(PlanMade("a full save", "a full save, step 43: 1.0 s at most", 20.0)).stop()
+    text = run(folder, columns=80).stdout
+    head, _, *below = text.splitlines()
+    assert head.endswith(", 1 attempt")
+    assert "interrupted" in text
+    assert "attempt 0, 2023-11-14T22:13:18: " in text, "the whole moment, and why"
+    assert "planned: a full save, step 43: 1.0 s at most; last save" in text, "the choice is said once"
+    assert "started (UTC)" not in below[0]
+
+
 HOSTILE = "evil\x1b]0;owned\x07\x1b[31m\u202e\x9b2J"
 
 
@@ -343,7 +355,7 @@ def test_nothing_from_a_store_steers_the_terminal(folder: Path) -> None:
     strange.mkdir(parents=True)
     (strange / "a000000.jsonl").write_bytes(_OLD)
     (strange / "a000001.jsonl").write_bytes(b"\xff\n")
-    shown = run(folder).stdout + run(folder, "--json").stdout
+    shown = run(folder).stdout + run(folder, columns=80).stdout + run(folder, "--json").stdout
     assert not {letter for letter in shown if not letter.isprintable()} - {"\n"}
     assert "evil" in shown
 

@@ -29,8 +29,8 @@ def run(
     a handler for it, and no new attempt is started after it. When an attempt ends, whatever it started is killed.
 
     A failed attempt is started again up to N times: at once after an interruption, after 5 s when the storage was
-    unreachable (75), and after 0, 1, 2, 4 ... 30 s when CMD fails by itself. Never after a notice, after Ctrl-C,
-    or when a human is needed (78).
+    unreachable (75), and after 0, 1, 2, 4 ... 30 s when CMD fails by itself. Never after a signal that announces the
+    end, after Ctrl-C, or when a human is needed (78). Its lines count attempts from 1; a job counts its own from 0.
 
     \b
     Example:

@@ -12,13 +12,14 @@ from rich.table import Table
 
 from outlast.checkpoint.goodput import Buckets
 from outlast.checkpoint.history import AttemptHistory, TaskHistory, history_of
-from outlast.cli.stores import SOME_BAD, places_of, print_table, store_options
+from outlast.cli.stores import SOME_BAD, places_of, print_table, store_options, table_width
 from outlast.clock import format_duration, iso_utc
 from outlast.console import printable
 from outlast.drift import in_one_line
 from outlast.events import LATEST_WALL_SECONDS
 
 _LONGEST_WHY = 160
+_WIDE_COLUMNS = 100  # with fewer, when an attempt started and why it ended stand below the table
 
 
 @click.command()
@@ -129,30 +130,40 @@ def _print(task: TaskHistory) -> None:
     table = Table(box=box.SIMPLE_HEAD)
     for number in ("attempt", "from step", "steps", "lost", "saves"):
         table.add_column(number, justify="right")
-    for text in ("started (UTC)", "lasted", "ended by", "why"):
+    wide = table_width() >= _WIDE_COLUMNS
+    for text in ("started (UTC)", "lasted", "ended by", "why") if wide else ("lasted", "ended by"):
         table.add_column(text, overflow="fold")
     for one in task.attempts:
+        ended = (format_duration(one.seconds), one.ended_by)
         table.add_row(
             str(one.number),
             "?" if one.resumed_from is None and not one.steps else str(one.resumed_from or 0),
             str(one.steps),
             str(one.lost_steps),
             f"{one.saves}" + (f" ({one.failed_saves} failed)" if one.failed_saves else ""),
-            (_moment(one.started_at) or "?")[:19],
-            format_duration(one.seconds),
-            one.ended_by,
-            printable(one.why, longest=_LONGEST_WHY).replace("\n", " "),
+            *((_started(one), *ended, _why(one)) if wide else ended),
         )
     print_table(table)
+    for one in () if wide else task.attempts:
+        click.echo(f"attempt {one.number}, {_started(one)}: {_why(one) or one.ended_by}")
     for line in _below(task):
         click.echo(printable(line))
     click.echo()
 
 
+def _started(one: AttemptHistory) -> str:
+    return (_moment(one.started_at) or "?")[:19]
+
+
+def _why(one: AttemptHistory) -> str:
+    return printable(one.why, longest=_LONGEST_WHY).replace("\n", " ")
+
+
 def _head(task: TaskHistory) -> str:
     of = f" of {task.steps_total}" if task.steps_total is not None else ""
     done = f", {task.steps_done}{of} steps done" if task.steps_done is not None else ""
-    return f"{task.state}{done}, {len(task.attempts)} attempts"
+    attempts = "1 attempt" if len(task.attempts) == 1 else f"{len(task.attempts)} attempts"
+    return f"{task.state}{done}, {attempts}"
 
 
 def _below(task: TaskHistory) -> Iterator[str]:
@@ -188,7 +199,8 @@ def _notice_words(one: AttemptHistory) -> str:
     notice = one.notice
     assert notice is not None
     words = [f"{notice.source} after {format_duration(notice.at)}, {format_duration(notice.grace_seconds)} of grace"]
-    words += [f"planned: {plan.choice} ({plan.why})" for plan in one.plans[-1:]]
+    for plan in one.plans[-1:]:  # a plan that is sure of itself begins with what it chose
+        words.append(f"planned: {plan.why if plan.why.startswith(plan.choice) else f'{plan.choice} ({plan.why})'}")
     if one.final_save_seconds is not None:
         words.append(f"last save {format_duration(one.final_save_seconds)}")
     if one.fitted is False:

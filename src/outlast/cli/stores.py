@@ -76,5 +76,9 @@ def chosen_checkpoint(*, step: int | None, **which: Any) -> Surveyed:
 
 def print_table(table: Table) -> None:
     """Prints a table; wide where nobody looks at a terminal."""
-    width = None if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "140"))
-    RichConsole(width=width, markup=False).print(table)
+    RichConsole(width=table_width(), markup=False).print(table)
+
+
+def table_width() -> int:
+    """The columns that a table has."""
+    return RichConsole().width if sys.stdout.isatty() else int(os.environ.get("COLUMNS", "140"))

@@ -132,7 +132,8 @@ def _saving(
         return f"{chosen.kind}, step {chosen.step}: {format_duration(chosen.p99_seconds)} at most, {room}{instead}"
     if missed is None:
         return f"step {durable_step} is safe, and there is nothing newer to save"
-    trying = "" if hoped is None else f"; {hoped.kind} usually takes {format_duration(hoped.p50_seconds)}"
+    usual = "" if hoped is None else f"{hoped.kind} usually takes {format_duration(hoped.p50_seconds)}"
+    trying = f"; tried all the same, since {usual}" if usual else ""
     return f"no save surely fits, {room}: {_too_long(missed)}{trying}; step {durable_step} is safe"
 
 
