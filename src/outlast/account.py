@@ -40,6 +40,10 @@ class Told(Protocol):
     @property
     def stopped(self) -> bool: ...
 
+    def code_now(self) -> int | None:
+        """The code that the process leaves with if it ends now; None for the program's own."""
+        ...
+
 
 class Account:
     """The account that one attempt gives of itself. Made when it is claimed; held by its session alone."""
@@ -138,7 +142,7 @@ class Account:
     def _leave(self) -> None:
         """At the exit of a process that was not stopped: its end is no death without a word."""
         if not self._told.stopped and not self.crashed and self._attempt.still_claimed():
-            self._journal.record(Left(self._told.completed_steps))
+            self._journal.record(Left(self._told.completed_steps, self._told.code_now()))
 
 
 def _at_exit(leave: "WeakMethod[Callable[[], None]]", owner: int) -> None:

@@ -264,9 +264,11 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The process ends by itself, without a notice: its code after the loop is over, or the run is left unfinished."""
+    """The process ends by itself: its code after the loop is over, or the run is left unfinished. `exit_code`: the one
+    that it leaves with whatever the program says, after a notice; None for the program's own, which nobody knows."""
 
     step: int
+    exit_code: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +310,7 @@ Event = (
 )
 _TYPES: dict[str, type[Event]] = {kind.__name__: kind for kind in Event.__args__}
 # A journal comes from a store, and anybody may have written there: numbers that no clock and no job has are refused.
-_LATEST_WALL_SECONDS = 253402300799.0  # the end of the year 9999
+LATEST_WALL_SECONDS = 253402300799.0  # the end of the year 9999
 _MOST_SECONDS = 1e10
 _LARGEST_WHOLE = 2**63
 
@@ -391,7 +393,7 @@ def _from_fields(stamped: Mapping[str, Any]) -> Recorded | None:
     kind, wall, monotonic = _kind_of(stamped), stamped.get("wall"), stamped.get("monotonic")
     if kind is None or "at" not in stamped or not _is_float(wall) or not _is_float(monotonic):
         return None
-    if not 0 <= wall <= _LATEST_WALL_SECONDS or not 0 <= monotonic <= _MOST_SECONDS:
+    if not 0 <= wall <= LATEST_WALL_SECONDS or not 0 <= monotonic <= _MOST_SECONDS:
         return None
     known = {}
     for field_name, fits in _fields(kind.__name__):

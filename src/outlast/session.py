@@ -89,7 +89,7 @@ class Session:
 
     def _claim_and_restore(self) -> None:
         self.board.serve(self._on_notice, self._at_deadline, self._code_at_deadline, self._on_word)
-        exit_watch().watch(self._code_now, self._on_crash)
+        exit_watch().watch(self.code_now, self._on_crash)
         self.raise_if_noticed()
         store = open_store(self.options.url)
         self._local = store.traits.local
@@ -475,7 +475,7 @@ class Session:
         self.console.tell(error)
         self._leave_code = error.exit_code
 
-    def _code_now(self) -> int | None:
+    def code_now(self) -> int | None:
         unfinished = not self.finished and os.getpid() == self._owner
         return self._leave_code if unfinished and (self.board.notice or self._stopped) else None
 

@@ -215,12 +215,12 @@ def _strange_file(patch: pytest.MonkeyPatch) -> None:
 
 def _lost_device(patch: pytest.MonkeyPatch) -> None:
     cuda = types.SimpleNamespace(is_initialized=lambda: True, device_count=lambda: 1, get_device_name=_broken)
-    patch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))  # type: ignore[arg-type] # as a stub is
+    patch.setitem(sys.modules, "torch", types.SimpleNamespace(cuda=cuda))
 
 
 def _strange_modules(patch: pytest.MonkeyPatch) -> None:
     for name, module in {"a_raising": _Raising("a_raising"), "a_blocked": None, "a_number": 3}.items():
-        patch.setitem(sys.modules, name, module)  # type: ignore[arg-type] # programs do it
+        patch.setitem(sys.modules, name, module)
 
 
 def _no_version(patch: pytest.MonkeyPatch) -> None:

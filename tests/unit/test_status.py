@@ -16,6 +16,7 @@ from outlast.checkpoint.history import SaveMade, history_of
 from outlast.checkpoint.runs import mark_store
 from outlast.cli.main import main
 from outlast.events import (
+    LATEST_WALL_SECONDS,
     Crashed,
     Drifted,
     Failed,
@@ -73,7 +74,8 @@ def test_each_way_to_end_has_its_name_and_its_reason() -> None:
     all_lives.next().begin(step=20).tell(Failed(20, 75, "the storage is gone")).tell(Left(20))
     all_lives.next().begin(step=20).tell(Left(20))
     all_lives.next().begin(step=20).tell(Failed(20, 75, "caught")).work(5, 5).notice().stop()
-    all_lives.next().begin(step=25).notice().tell(Left(25))
+    all_lives.next().begin(step=25).notice().tell(Left(25, 143))
+    all_lives.next().begin(step=25).notice().tell(Left(25))  # as earlier versions wrote it
     all_lives.next().begin(step=25).work(75, 75).finish().tell(Left(100))
     history = all_lives.history()
     assert [(one.ended_by, one.exit_code) for one in history.attempts] == [
@@ -84,13 +86,14 @@ def test_each_way_to_end_has_its_name_and_its_reason() -> None:
         ("failed", 75),
         ("left", None),
         ("interrupted", 143),
+        ("interrupted", 143),
         ("interrupted", None),
         ("finished", 0),
     ]
     assert history.attempts[1].why == "ValueError: no"
     assert history.attempts[2].why == "without notice"
     assert "did not leave within the grace of 10 s" in history.attempts[3].why
-    assert (history.preemptions, history.failures) == (5, 2)
+    assert (history.preemptions, history.failures) == (6, 2)
 
 
 def test_what_the_code_after_the_loop_did_is_told_and_changes_no_finish() -> None:
@@ -98,17 +101,25 @@ def test_what_the_code_after_the_loop_did_is_told_and_changes_no_finish() -> Non
     all_lives.next().begin().work(100, 100).finish().tell(Failed(100, 1, "OSError: no export"), 5)
     all_lives.next().begin(step=100).finish().notice(10.0).tell(Stopped(100, 143, "it did not end in the grace"), 8)
     all_lives.next().begin(step=100).finish().tell(Left(100), 3)
+    all_lives.next().begin(step=100).finish()  # and killed, or still at work
     ends = [(one.ended_by, one.exit_code, one.why) for one in all_lives.history().attempts]
     assert ends == [
         ("finished", 1, "all is done at step 100; the code after the loop failed: OSError: no export"),
         ("finished", 143, "all is done at step 100; it did not end in the grace"),
         ("finished", 0, "all is done at step 100"),
+        ("finished", None, "all is done at step 100; the end of its process is not told"),
     ]
 
 
 @pytest.mark.parametrize(
     ("later", "state", "ended_by"),
-    [(10, "running", "running"), (119, "running", "running"), (130, "unknown", "unknown"), (-50, "running", "running")],
+    [
+        (10, "running", "running"),
+        (119, "running", "running"),
+        (130, "unknown", "unknown"),
+        (-50, "running", "running"),
+        (-3e7, "unknown", "unknown"),  # a clock that is a year behind the attempt's
+    ],
 )
 def test_a_journal_that_simply_ends_is_running_as_long_as_signs_of_life_may_be_due(
     later: float, state: str, ended_by: str
@@ -291,6 +302,14 @@ def test_an_empty_store_has_no_attempts_and_another_folder_is_none(folder: Path,
     assert "is not a store of outlast" in run(tmp_path / "other", code=78).stderr
     assert "no such folder" in run(tmp_path / "missing", code=78).stderr
     assert "no such job, run or task" not in run(folder, "--job", "x").stderr
+
+
+def test_an_attempt_at_the_end_of_all_dates_is_shown(folder: Path) -> None:
+    late = FakeClock(wall_seconds=LATEST_WALL_SECONDS - 1)
+    lives(folder).next(clock=late).begin(then=0.5).tell(Left(0))
+    with (folder / f"{PLACE.journal(0)}").open("ab") as journal:  # a minute later, by the monotonic clock
+        journal.write(to_line(Left(0), FakeClock(wall_seconds=NOON, monotonic_seconds=late.monotonic_seconds() + 60)))
+    assert told(folder)["attempts"][0]["ended_at"].startswith("9999-12-31T23:59:59")
 
 
 def test_the_table_says_what_happened(folder: Path) -> None:

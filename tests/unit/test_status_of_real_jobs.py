@@ -32,6 +32,12 @@ for step in job.steps(60):
             raise ValueError("a bad batch")
         if how == "leave":
             sys.exit(3)
+        if how == "swallow":
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.2)
+            sys.exit(0)
+if how == "export":
+    os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -44,24 +50,27 @@ def status(folder: Path) -> dict[str, Any]:
 
 
 def test_a_life_of_many_ends_is_told_as_it_was(tmp_path: Path) -> None:
-    ends = [("kill", 14), ("term", 23), ("crash", 36), ("leave", 47)]
+    ends = [("kill", 14), ("term", 23), ("crash", 36), ("leave", 47), ("swallow", 45)]
     for how, at in ends:
         run(JOB, tmp_path, env={"HOW": how, "AT": str(at)})
     assert run(JOB, tmp_path).code == 0
     run(JOB, tmp_path)
+    run(JOB, tmp_path, env={"HOW": "export"})
     shown = status(tmp_path)
     assert [(one["ended_by"], one["exit_code"], one["resumed_from"]) for one in shown["attempts"]] == [
         ("killed", None, None),
         ("interrupted", 143, 10),
         ("crashed", 1, 24),
         ("left", None, 30),
+        ("interrupted", 143, 40),
         ("finished", 0, 40),
         ("finished", 0, 60),
+        ("finished", None, 60),
     ]
-    assert [one["steps"] for one in shown["attempts"]] == [10, 14, 12, 17, 20, 0]
-    assert [one["lost_steps"] for one in shown["attempts"]] == [0, 0, 6, 7, 0, 0]
+    assert [one["steps"] for one in shown["attempts"]] == [10, 14, 12, 17, 5, 20, 0, 0]
+    assert [one["lost_steps"] for one in shown["attempts"]] == [0, 0, 6, 7, 5, 0, 0, 0]
     assert (shown["state"], shown["steps_done"], shown["steps_total"]) == ("finished", 60, 60)
-    assert (shown["preemptions"], shown["failures"]) == (2, 1)
+    assert (shown["preemptions"], shown["failures"]) == (3, 1)
     assert 0 < shown["goodput"] < 1
     assert sum(shown["buckets"].values()) == pytest.approx(shown["billed_seconds"], abs=0.01)
 

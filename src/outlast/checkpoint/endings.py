@@ -52,7 +52,8 @@ def ending_of(recorded: Sequence[Recorded]) -> Ending:
         case Failed(error=error, exit_code=code):
             return Ending("failed", error, code)
         case _:  # what it went on after was no end
-            return _without_an_end(notice_in(recorded), left=any(isinstance(event, Left) for event in events))
+            left = next((event for event in reversed(events) if isinstance(event, Left)), None)
+            return _without_an_end(notice_in(recorded), left)
 
 
 def _after_the_finish(events: Sequence[Event]) -> Ending:
@@ -63,13 +64,15 @@ def _after_the_finish(events: Sequence[Event]) -> Ending:
             return Ending("finished", f"{done}; the code after the loop failed: {event.error}", event.exit_code)
         if isinstance(event, Stopped):
             return Ending("finished", f"{done}; {event.reason}", event.exit_code)
-    return Ending("finished", done, 0)
+    # Without the last word the code after the loop still runs, or was killed.
+    left = any(isinstance(event, Left) for event in events)
+    return Ending("finished", done, 0) if left else Ending("finished", f"{done}; the end of its process is not told")
 
 
-def _without_an_end(notice: NoticeHeard | None, *, left: bool) -> Ending:
-    if left and notice is not None:
-        return Ending("interrupted", f"it left by itself after the notice ({notice.reason})")
-    if left:
+def _without_an_end(notice: NoticeHeard | None, left: Left | None) -> Ending:
+    if left is not None and notice is not None:
+        return Ending("interrupted", f"it left by itself after the notice ({notice.reason})", left.exit_code)
+    if left is not None:
         return Ending("left", "the program ended by itself and left the run unfinished")
     if notice is not None:
         return Ending("silent", f"it did not leave within the grace of {notice.grace_seconds:g} s ({notice.reason})")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -9,11 +10,13 @@ from outlast.checkpoint.places import TaskPlace
 from outlast.checkpoint.sealed import digest
 from outlast.errors import CheckpointCorrupt, ObjectMissing, StoreUnreachable
 from outlast.events import Logged, LoopStarted, Recorded, Restored, read_lines
-from outlast.ports import Store, read_whole
+from outlast.ports import OpenObject, Store, read_whole
 from outlast.threads import in_parallel
 
 _LOOKS = 3  # a journal that is being shortened changes its parts between the listing and the reading
 _LARGEST_BYTES = 1 << 30
+# No line of outlast's is as long. One that somebody else wrote must not cost a job's start all memory.
+_LONGEST_LINE, _PIECE_BYTES = 4 << 20, 1 << 20
 _READERS = 8
 
 
@@ -127,8 +130,16 @@ class Journals(Mapping[int, tuple[Recorded, ...]]):
             unknown, damaged = unknown + read.unknown, damaged + read.damaged
         return ReadJournal(tuple(recorded), tuple(problems), unknown, damaged)
 
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[OpenObject]:
+        with self._store.open(name) as opened:
+            if opened.bytes > _LARGEST_BYTES:
+                raise CheckpointCorrupt(f"{name} has {opened.bytes} bytes, far more than any journal")
+            yield opened
+
     def _short(self, name: str) -> bytes:
-        header, _, lines = self._store.read(name).partition(b"\n")
+        with self._opened(name) as opened:
+            header, _, lines = read_whole(opened).partition(b"\n")
         try:
             if json.loads(header)["digest"] == digest(lines):
                 return lines
@@ -142,13 +153,28 @@ class Journals(Mapping[int, tuple[Recorded, ...]]):
             if part < since:  # the shortened journal stands for it
                 continue
             try:
-                with self._store.open(name) as opened:
-                    if opened.bytes > _LARGEST_BYTES:
-                        raise CheckpointCorrupt(f"{name} has {opened.bytes} bytes, far more than any journal")
-                    data = read_whole(opened)
-                yield data
+                with self._opened(name) as opened:
+                    yield from _whole_lines(opened)
             except (CheckpointCorrupt, StoreUnreachable) as error:
                 problems.append(str(error))
+
+
+def _whole_lines(opened: OpenObject) -> Iterator[bytes]:
+    """The object in pieces that end with a line, but for the last; of a line that is too long, a word that is none."""
+    rest, cut = b"", False
+    for offset in range(0, opened.bytes, _PIECE_BYTES):
+        piece = bytearray(min(_PIECE_BYTES, opened.bytes - offset))
+        opened.read_into(offset, memoryview(piece))
+        lines, newline, begun = bytes(piece).rpartition(b"\n")
+        if newline:
+            lines = rest + lines + newline
+            yield b"too long" + lines[lines.index(b"\n") :] if cut else lines
+            rest, cut = begun, False
+        elif not cut:
+            rest += begun
+        if len(rest) > _LONGEST_LINE:
+            rest, cut = b"", True
+    yield rest
 
 
 def read_journals(store: Store, place: TaskPlace) -> dict[int, tuple[Recorded, ...]]:

@@ -11,6 +11,7 @@ from outlast.machine import is_alive
 
 EndedBy = Literal["finished", "interrupted", "killed", "crashed", "failed", "superseded", "left", "running", "unknown"]
 _SLACK_SECONDS = 60.0  # what a slow storage may add to the silence of a process that lives
+_MOST_AHEAD_SECONDS = 86400.0  # clocks of two machines may differ by hours; more tells nothing of who still lives
 
 
 def how_it_ended(
@@ -25,12 +26,13 @@ def how_it_ended(
     alive = is_alive(machine=started.machine, pid=started.pid, birth=started.birth) if started else None
     if later is not None or not is_last:
         return _overtaken(recorded, later or (), ending, alive=bool(alive))
+    if alive is not None:
+        return ("running", "") if alive else ("killed", ending.why)
     silent = now - recorded[-1].wall_seconds
-    if alive is None and silent > patience(recorded):
-        return "unknown", f"no sign of life for {silent:.0f} s, by the clock of this machine"
-    if alive is False:
-        return "killed", ending.why
-    return "running", "" if alive else "by its last sign of life"
+    if -_MOST_AHEAD_SECONDS <= silent <= patience(recorded):
+        return "running", "by its last sign of life"
+    how = f"no sign of life for {silent:.0f} s" if silent > 0 else f"its last sign of life is {-silent:.0f} s ahead"
+    return "unknown", f"{how}, by the clock of this machine"
 
 
 def _overtaken(

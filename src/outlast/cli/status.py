@@ -15,6 +15,8 @@ from outlast.checkpoint.history import AttemptHistory, TaskHistory, history_of
 from outlast.cli.stores import SOME_BAD, places_of, print_table, store_options, table_width
 from outlast.clock import format_duration, iso_utc
 from outlast.console import printable
+from outlast.drift import in_one_line
+from outlast.events import LATEST_WALL_SECONDS
 
 _LONGEST_WHY = 160
 _WIDE_COLUMNS = 100  # with fewer, when an attempt started and why it ended stand below the table
@@ -116,7 +118,7 @@ def _rounded(buckets: Buckets) -> dict[str, float]:
 
 
 def _moment(wall_seconds: float | None) -> str | None:
-    return None if wall_seconds is None else iso_utc(max(0.0, wall_seconds))
+    return None if wall_seconds is None else iso_utc(min(max(0.0, wall_seconds), LATEST_WALL_SECONDS))
 
 
 # --- for people -------------------------------------------------------------------------------------
@@ -183,7 +185,7 @@ def _below(task: TaskHistory) -> Iterator[str]:
         if one.notice is not None:
             yield f"attempt {one.number}: {_notice_words(one)}"
         if one.drift:
-            yield f"attempt {one.number}: since its checkpoint, {'; '.join(one.drift)}"
+            yield f"attempt {one.number}: since its checkpoint, {in_one_line(one.drift)}"
     for problem in (*task.problems, *task.remarks):
         yield f"passed over: {problem}"
 
