@@ -18,10 +18,10 @@ demo: $(VENV)/.demo ## Prove it: rehearse a real training job under Cloud Run's 
 	PATH="$(CURDIR)/$(BIN):$$PATH" outlast rehearse --platform cloud-run --interruptions 6 --seed 7 \
 	  --result digits-result.json -- python examples/digits.py
 
-# Five workers on two cores: many tests wait for processes, signals and graces rather than compute, one for minutes.
+# Four workers on two cores: many tests wait for processes, signals and graces rather than compute.
 test: lint ## Run every check and every test
 	@status=0; \
-	$(BIN)/python -m pytest -n 5 --dist worksteal -m "not serial and not gpu" || status=$$?; \
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not serial and not gpu" || status=$$?; \
 	$(BIN)/python -m pytest -m "serial and not gpu" || status=$$?; \
 	exit $$status
 

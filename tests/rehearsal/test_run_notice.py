@@ -206,6 +206,7 @@ def test_a_stopped_command_hears_the_notice(tmp_path):
     assert saved.exists()
 
 
+@pytest.mark.serial
 def test_a_reader_that_is_stuck_does_not_hold_up_the_deadline(tmp_path):
     """Standard error is a full pipe that nobody reads: the lines are lost, the deadline is kept."""
     reading, writing = os.pipe()
