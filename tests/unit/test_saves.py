@@ -3,6 +3,7 @@
 The jobs run in this process, on a store in memory whose writes, reads and commits can be held up or made to fail.
 """
 
+import itertools
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -358,6 +359,27 @@ def test_a_long_notice_is_not_slept_through_behind_a_read_back_that_hangs(
         case.go()
     store.read_gate.set()
     assert case.kept()[-1].step == case.job._session.completed_steps == 53
+
+
+def test_x17_a_process_that_was_frozen_at_its_exit_gives_no_save_up(
+    store: Gated, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Half an hour has passed between two looks, in which nothing could have moved."""
+    case = Case(store)
+    store.gate.clear()
+    case.go(save=True)
+    saves, looks = case.job._session.saves, itertools.count()
+
+    class Thawed(SystemClock):
+        def monotonic_seconds(self) -> float:
+            return super().monotonic_seconds() + (1800.0 if next(looks) > 1 else 0.0)
+
+    monkeypatch.setattr(saves, "_clock", Thawed())
+    threading.Timer(0.5, store.gate.set).start()
+    saves.settle_at_exit()
+    assert next(looks) > 2
+    assert "is given up" not in capsys.readouterr().err
+    assert [record.step for record in case.kept()] == [1]
 
 
 def test_a_run_is_not_marked_finished_by_an_older_checkpoint_when_the_last_save_fails(store: Gated) -> None:
