@@ -324,6 +324,10 @@ def test_a_pod_with_a_time_limit_has_a_notice_before_it(pod: Pod) -> None:
     pod.look_inward()
     assert pod.look_at_the_limit() == pytest.approx(590 - 120, abs=3)
     assert pod.notice is None
+    for most in (7245, 7205):  # to people both are 2 h
+        pod.cluster.pod("trainer-0", "node-1", limit={"activeDeadlineSeconds": most}, started=started(7110))
+        pod.look_inward()
+        assert pod.look_at_the_limit() == pytest.approx(0.75 * (most - 7110), abs=3)
     pod.cluster.pod("trainer-0", "node-1", limit={"activeDeadlineSeconds": 12}, started=started(10))
     pod.look_inward()
     time.sleep(pod.look_at_the_limit())

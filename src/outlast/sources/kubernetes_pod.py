@@ -35,6 +35,7 @@ class OwnPod:
         self._seen: tuple[Disruption, ...] = ()
         self._uid = ""  # a pod that is made again has the name of the old one
         self._told: dict[str, str] = {}
+        self._limited_by: tuple[float, int] | None = None  # when it was started, and its activeDeadlineSeconds
         self.time_limit: TimeLimit | None = None  # once the pod has been read, if it has one
 
     def look(self) -> Look:
@@ -71,10 +72,11 @@ class OwnPod:
             part(pod, "spec").get("activeDeadlineSeconds"),
         )
         if started is None or type(most) is not int or not 0 < most < _LONGEST_DEADLINE_SECONDS:
-            self.time_limit = None
+            self.time_limit = self._limited_by = None
             return
-        source = f"the pod's activeDeadlineSeconds: {format_duration(most)}"
-        if self.time_limit is None or self.time_limit.source != source:
+        if (started, most) != self._limited_by:
+            self._limited_by = (started, most)
+            source = f"the pod's activeDeadlineSeconds: {format_duration(most)}"
             left = started + most - self._clock.wall_seconds()
             self.time_limit = TimeLimit(Deadline(self._clock.monotonic_seconds() + left), source)
 
