@@ -3,6 +3,7 @@
     OutlastError
     ├── LoopMisused                   the loop was used in a way that cannot be counted
     ├── ObjectExists                  a create-only object was already there
+    ├── ItemError                     one item has no result; raised by the user's function
     ├── BadObject
     │   ├── ObjectMissing             a named object is not in the store
     │   └── CheckpointCorrupt         one checkpoint does not verify
@@ -12,6 +13,8 @@
         ├── StateMismatch        78   the checkpoint and the program disagree
         ├── NoGoodCheckpoint     78   checkpoints exist and none verifies
         ├── StoreUnreachable     75   the storage does not answer, or refuses
+        ├── QueueUnreachable     75   the queue does not answer, or refuses
+        ├── SinkUnreachable      75   the sink does not answer, or refuses
         └── SaveFailed           75   the save that had to succeed did not
 
     Interrupted (a SystemExit)        the stop, raised at a step border only
@@ -33,6 +36,20 @@ class LoopMisused(OutlastError):
 
 class ObjectExists(OutlastError):
     """A create-only object was already there: somebody else was first."""
+
+
+class ItemError(OutlastError):
+    """One item has no result and its neighbours keep theirs: for the user's function to raise, or to return.
+
+    `id` is the item's; `why` goes into its record.
+    """
+
+    def __init__(self, id: str, why: str) -> None:  # noqa: A002 - what an item calls it, too
+        super().__init__(id, why)
+        self.id, self.why = id, why
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.why}"
 
 
 class BadObject(OutlastError):
@@ -78,6 +95,18 @@ class NoGoodCheckpoint(ExitingError):
 
 class StoreUnreachable(ExitingError):
     """The storage does not answer, or refuses; a retry may help."""
+
+    exit_code = EXIT_RETRY
+
+
+class QueueUnreachable(ExitingError):
+    """The queue does not answer, or refuses; a retry may help, and leases run out by themselves."""
+
+    exit_code = EXIT_RETRY
+
+
+class SinkUnreachable(ExitingError):
+    """The sink does not answer, or refuses; a retry may help, and what was not stored is not acknowledged."""
 
     exit_code = EXIT_RETRY
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 from outlast.disruptions import NoticeSource
 from outlast.errors import SettingsError
 from outlast.firmware import Firmware, read_firmware
+from outlast.items import Queue, Sink
 from outlast.ports import Framework, Platform, Store
 
 # In the order of detection. Cloud Run and pods of GKE run on machines whose firmware says "Compute Engine", AWS Batch
@@ -32,6 +33,21 @@ STORES = {
     "s3": "outlast.stores.s3:open_s3",
     "az": "outlast.stores.azure:open_azure",
 }
+QUEUES = {
+    "sqlite": "outlast.queues.sqlite:SqliteQueue",
+    "postgresql": "outlast.queues.postgres:PostgresQueue",
+    "pubsub": "outlast.queues.pubsub:open_pubsub",
+}
+# Those of the second kind are given the store of the rest of their URL.
+SINKS = {
+    "sqlite": "outlast.sinks.sqlite:SqliteSink",
+    "postgresql": "outlast.sinks.postgres:PostgresSink",
+    "jsonl": "outlast.sinks.jsonl:JsonlSink",
+}
+SINKS_ON_STORES = {"parquet": "outlast.sinks.parquet:ParquetSink", "": "outlast.sinks.objects:ObjectSink"}
+_OTHER_NAMES = {"postgres": "postgresql"}
+# What a module needs that plain `pip install outlast` does not bring: the extra's name.
+_EXTRAS = {"psycopg": "postgres", "google.cloud": "pubsub", "google.cloud.pubsub_v1": "pubsub", "pyarrow": "parquet"}
 TIME_LIMIT = "time-limit"  # watched everywhere, where there is one
 # Sources of notices, by their names in PlatformFacts.notice_sources; signals (SIG…) need none.
 SOURCES = {
@@ -93,6 +109,38 @@ def open_store(url: str) -> Store:
             f"{', '.join(f'{known}://' for known in STORES)}"
         )
     return cast(Store, _load(STORES[scheme])(rest))
+
+
+def open_queue(url: str) -> Queue:
+    """The queue at a URL; raises SettingsError for a scheme that is not supported or an extra that is missing."""
+    scheme = url.partition("://")[0]
+    scheme = _OTHER_NAMES.get(scheme, scheme)
+    if "://" not in url or scheme not in QUEUES:
+        raise SettingsError(
+            f"queue={url!r} is no queue's URL; there are sqlite:///work.db, postgresql://HOST/DATABASE and "
+            "pubsub://PROJECT/SUBSCRIPTION?topic=TOPIC"
+        )
+    return cast(Queue, _load_for(url, QUEUES[scheme])(url))
+
+
+def open_sink(url: str) -> Sink:
+    """The sink at a URL; raises SettingsError for a scheme that is not supported or an extra that is missing."""
+    scheme, separator, rest = url.partition(":")
+    scheme = _OTHER_NAMES.get(scheme, scheme)
+    if separator and scheme in SINKS:
+        return cast(Sink, _load_for(url, SINKS[scheme])(url))
+    if separator and scheme == "parquet":
+        return cast(Sink, _load_for(url, SINKS_ON_STORES[scheme])(open_store(rest), url=url))
+    return cast(Sink, _load_for(url, SINKS_ON_STORES[""])(open_store(url), url=url))
+
+
+def _load_for(url: str, entry: str) -> Any:
+    try:
+        return _load(entry)
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS:
+            raise
+        raise SettingsError(f"{url!r} needs {error.name}: pip install 'outlast[{_EXTRAS[error.name]}]'") from error
 
 
 def sources_named(name: str) -> Callable[..., Sequence[NoticeSource]]:

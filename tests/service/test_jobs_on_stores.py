@@ -12,7 +12,7 @@ import pytest
 from outlast.checkpoint.lineage import read_lineage
 from outlast.checkpoint.record import load_record
 from outlast.checkpoint.survey import tasks_in
-from outlast.errors import CheckpointCorrupt, ObjectMissing
+from outlast.errors import CheckpointCorrupt, ObjectMissing, StoreUnreachable
 from outlast.ports import Store
 from rehearsal.lives import Life, Victim, ended
 from service import servers
@@ -39,8 +39,19 @@ def _right_result() -> str:
 
 
 def _saved(store: Store) -> int:
-    """The step of the newest checkpoint that counts; 0 for none. A record that the kill has cut short, as a mount lets
-    it, never was one."""
+    """The step of the newest checkpoint that counts; 0 for none.
+
+    A mount may answer with an error of its own for a file that another process is making or removing: then again.
+    """
+    for _ in range(50):
+        with suppress(StoreUnreachable):
+            return _saved_as_it_seems(store)
+        time.sleep(0.1)
+    return _saved_as_it_seems(store)
+
+
+def _saved_as_it_seems(store: Store) -> int:
+    """A record that the kill has cut short, as a mount lets it, never was one."""
     steps = [0]
     for place in tasks_in(store):
         for name in read_lineage(store, place).counted:
