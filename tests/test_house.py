@@ -19,7 +19,8 @@ SOURCE = ROOT / "src" / "outlast"
 FLOOR_OF = {
     "errors": "words", "clock": "words", "events": "words", "console": "words", "threads": "words", "garbage": "words",
     "firmware": "words", "machine": "words", "drift": "parts",
-    "ports": "seams", "items": "seams", "disruptions": "seams", "limits": "seams", "registry": "seams", "settings": "seams",
+    "ports": "seams", "items": "seams", "disruptions": "seams", "limits": "seams", "registry": "seams",
+    "settings": "seams",
     "stores": "adapters", "queues": "adapters", "sinks": "adapters", "platforms": "adapters", "frameworks": "adapters",
     "sources": "adapters",
     "state": "parts", "checkpoint": "parts", "schedule": "parts", "notices": "parts", "exits": "parts",
