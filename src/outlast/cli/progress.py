@@ -109,9 +109,7 @@ def _in_lines(what: str, look: Callable[[], Look | None], pace: Pace, over: thre
         first = False
 
 
-def _looks(
-    look: Callable[[], Look | None], pace: Pace, over: threading.Event, every_seconds: float
-) -> Iterator[Look]:
+def _looks(look: Callable[[], Look | None], pace: Pace, over: threading.Event, every_seconds: float) -> Iterator[Look]:
     while True:
         began = time.monotonic()
         try:

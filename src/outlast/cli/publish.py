@@ -162,8 +162,7 @@ def _publish_all(port: Queue, sources: Sequence[Source], id_column: str, tally: 
 
 def _look(sources: Sequence[Source], tally: Tally) -> Look:
     sizes = [source.meter.bytes for source in sources]
-    known = [size for size in sizes if size is not None]
-    share = None
-    if len(known) == len(sizes) and sum(known):
-        share = min(1.0, sum(source.meter.done_bytes for source in sources) / sum(known))
-    return Look(tally.rows, share)
+    total = sum(size or 0 for size in sizes)
+    if None in sizes or not total:
+        return Look(tally.rows)
+    return Look(tally.rows, min(1.0, sum(source.meter.done_bytes for source in sources) / total))

@@ -120,7 +120,7 @@ def _separated(content: io.BufferedReader, name: str, id_column: str, separator:
         elif len(row) == len(columns):
             yield Row(row[at], dict(zip(columns, row, strict=True)), lines.first)
         elif row:
-            yield Row(None, None, lines.first, f"{len(row)} of {len(columns)} fields" if len(row) < len(columns) else f"{len(row)} fields, and the header has {len(columns)}")
+            yield Row(None, None, lines.first, f"fields: {len(row)}, where the header has {len(columns)}")
 
 
 def _columns(lines: "_RowLines", rows: Iterator[list[str]], name: str) -> list[str]:

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from outlast.errors import BadObject, SettingsError, StoreUnreachable
 from outlast.ports import OpenObject
@@ -42,12 +42,13 @@ def opened(name: str, meter: Meter, *, seekable: bool = False) -> Iterator[io.Bu
     with ExitStack() as stack, _told_of(shown(name)):
         raw, buffer_bytes = _raw(name, meter, stack)
         if seekable:
-            yield _sought(io.BufferedReader(raw, buffer_bytes), stack)
+            content = _buffered(_Metered(raw, Meter()), buffer_bytes, stack)
+            yield content if raw.seekable() else _copied(content, stack)
             return
-        metered = stack.enter_context(io.BufferedReader(_Metered(raw, meter), buffer_bytes))
+        metered = _buffered(_Metered(raw, meter), buffer_bytes, stack)
         if metered.peek(2)[:2] == _GZIP:
             unpacked = stack.enter_context(gzip.GzipFile(fileobj=metered, mode="rb"))
-            yield stack.enter_context(io.BufferedReader(cast(io.RawIOBase, unpacked), _BUFFER_BYTES))
+            yield _buffered(unpacked, _BUFFER_BYTES, stack)
         else:
             yield metered
 
@@ -76,6 +77,8 @@ def _told_of(name: str) -> Iterator[None]:
 def _raw(name: str, meter: Meter, stack: ExitStack) -> tuple[io.RawIOBase, int]:
     """The bytes as they lie there, and how many to read at a time."""
     if name == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise SettingsError("standard input is closed")
         source = sys.stdin.buffer
         return cast(io.RawIOBase, getattr(source, "raw", source)), _BUFFER_BYTES
     if "://" in name:
@@ -86,10 +89,13 @@ def _raw(name: str, meter: Meter, stack: ExitStack) -> tuple[io.RawIOBase, int]:
     return stack.enter_context(io.FileIO(name)), _BUFFER_BYTES
 
 
-def _sought(content: io.BufferedReader, stack: ExitStack) -> io.BufferedReader:
-    if content.seekable():
-        return content
-    copy: IO[bytes] = stack.enter_context(tempfile.TemporaryFile())
+def _buffered(raw: Any, buffer_bytes: int, stack: ExitStack) -> io.BufferedReader:
+    reader: io.BufferedReader = io.BufferedReader(raw, buffer_bytes)
+    return stack.enter_context(reader)
+
+
+def _copied(content: io.BufferedReader, stack: ExitStack) -> io.BufferedReader:
+    copy: IO[bytes] = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
     shutil.copyfileobj(content, copy, _BUFFER_BYTES)
     copy.seek(0)
     return cast(io.BufferedReader, copy)
@@ -108,6 +114,15 @@ class _Metered(io.RawIOBase):
         moved = self._raw.readinto(target)
         self._meter.done_bytes += moved or 0
         return moved
+
+    def seekable(self) -> bool:
+        return self._raw.seekable()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._raw.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._raw.tell()
 
 
 class _ObjectBytes(io.RawIOBase):
