@@ -42,9 +42,7 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.
 
 @queue.command()
 @click.argument("queue", metavar="QUEUE")
-@click.option(
-    "--watch", is_flag=True, help="Go on showing, with rate and time left, until nothing is left."
-)
+@click.option("--watch", is_flag=True, help="Go on showing, with rate and time left, until nothing is left.")
 @_json_option
 def show(*, queue: str, watch: bool, as_json: bool) -> None:
     """Count the items of QUEUE by state. (Provisional.)

@@ -71,7 +71,7 @@ def _exact(batch: Any) -> Any:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _plain(value: Any) -> Any:  # noqa: PLR0911 - a form for each type
+def _plain(value: Any) -> Any:
     """A value of Arrow as JSON has it."""
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
