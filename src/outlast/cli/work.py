@@ -12,6 +12,7 @@ from outlast.cli.progress import Look, progress
 from outlast.cli.queue import look_at
 from outlast.items import Queue
 from outlast.registry import open_queue, open_sink
+from outlast.worker.options import checked_options
 
 _RATE_WINDOW_SECONDS = 600.0
 _FUNCTIONS = ("setup", "load")
@@ -60,8 +61,10 @@ def work(*, queue: str, function: str, sink: str, as_json: bool, **options: Any)
     for name, spec in (("MODULE:FUNCTION", function), *((f"--{one}", settings.get(one)) for one in _FUNCTIONS)):
         if spec is not None:
             checked_spec(spec, option=name)
+    # Whatever is wrong with settings shows before a model is loaded.
+    checked_options(**{name: value for name, value in settings.items() if name not in _FUNCTIONS})
     with ExitStack() as stack:
-        port = stack.enter_context(closing(open_queue(queue)))  # what is wrong with it shows before a model is loaded
+        port = stack.enter_context(closing(open_queue(queue)))
         stack.enter_context(closing(open_sink(sink)))
         for name in _FUNCTIONS:
             if name in settings:
