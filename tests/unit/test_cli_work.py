@@ -19,6 +19,7 @@ from outlast.cli.functions import load_function
 from outlast.cli.main import main
 from outlast.cli.work import work
 from outlast.errors import SettingsError
+from outlast.registry import open_sink
 
 _LABEL = """
 import outlast
@@ -52,11 +53,12 @@ def slow(items):
         time.sleep(0.5)
         yield item.id, 1
 
-@outlast.batch("sqlite:///other.db", sink="sqlite:///other.db?table=t", version="own")
-def decorated(items):
-    return [len(items) for _ in items]
+@outlast.batch("sqlite:///other.db", sink="sqlite:///other.db?table=t", version="own", chunk=5, setup=model)
+def decorated(items, model):
+    return [[model, len(items)] for _ in items]
 """
 SINK = "sqlite:///results.db?table=labels"
+_OUTLAST = [sys.executable, "-c", "from outlast.cli.main import main; main()"]
 
 
 @pytest.fixture
@@ -80,10 +82,8 @@ def published() -> str:
     return "sqlite:///work.db"
 
 
-def results(url: str = SINK) -> dict[str, Any]:
-    from outlast.registry import open_sink
-
-    return {one.id: json.loads(one.value) for one in open_sink(url).results()}
+def results() -> dict[str, Any]:
+    return {one.id: json.loads(one.value) for one in open_sink(SINK).results()}
 
 
 # --- the function -----------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_a_function_may_be_inside_a_class_or_a_package(folder: Path) -> None:
     ("words", "says"),
     [
         (["work.db", "label:infer", "--sink", SINK], "work.db"),
-        (["sqlite:///work.db", "label:infer", "--sink", "s3:/x"], "s3:/x"),
+        (["sqlite:///work.db", "label:infer", "--sink", "sqlite:results.db"], "sqlite:///relative.db"),
         (["sqlite:///work.db", "label:infer", "--sink", SINK, "--chunk", "0"], "chunk=0"),
         (["sqlite:///work.db", "label:infer", "--sink", SINK, "--lease", "soon"], "lease='soon'"),
         (["sqlite:///work.db", "label:infer", "--sink", SINK, "--setup", "model"], "--setup='model'"),
@@ -165,21 +165,48 @@ def test_dead_items_are_told_and_do_not_change_the_code(folder: Path) -> None:
     queue = published()
     said = run("work", queue, "label:some_fail", "--sink", SINK, "--max-errors", 0)
     assert said.exit_code == 0, said.output
-    assert f"5 computed here, 0 known already, 5 dead (`outlast queue dead {queue}` says why)" in said.stdout
+    assert "5 computed here, 0 known already, 5 dead" in said.stdout
+    assert f"outlast queue dead {queue}" in said.stderr
     assert "a bad file" in run("queue", "dead", queue).stdout
 
 
-def test_a_decorated_function_runs_under_the_commands_settings(folder: Path) -> None:
-    said = run("work", published(), "label:decorated", "--sink", SINK, "--chunk", 5)
-    assert said.exit_code == 0, said.output
-    assert results() == {f"i{n}": 5 for n in range(10)}
+def test_a_decorated_function_keeps_what_the_command_does_not_say(folder: Path) -> None:
+    queue = published()
+    for words, chunk, version in (([], 5, "own"), (["--chunk", 2, "--version", "new"], 2, "new")):
+        said = run("work", queue, "label:decorated", "--sink", SINK, *words)
+        assert said.exit_code == 0, said.output
+        assert results() == {f"i{n}": ["model", chunk] for n in range(10)}
+        assert {one.version for one in open_sink(SINK).results()} == {version}
+        run("queue", "retry", queue, "--done")
     assert not (folder / "other.db").exists()
+
+
+def test_a_queue_that_nobody_has_published_to_is_told(folder: Path) -> None:
+    said = run("work", "sqlite:///wrok.db", "label:infer", "--sink", SINK)
+    assert said.exit_code == 0
+    assert "the queue is empty" in said.stderr
+
+
+def test_progress_over_all_workers_is_on_the_terminal(folder: Path) -> None:
+    queue = published()
+    primary, secondary = os.openpty()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    words = [*_OUTLAST, "work", queue, "label:slow", "--sink", SINK, "--chunk", "1"]
+    with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=secondary) as worker:
+        os.close(secondary)
+        shown = ""
+        while not re.search(r"[1-9] items, .*/s, [1-9]0%, .* left", shown):
+            shown += os.read(primary, 1000).decode()
+        worker.send_signal(signal.SIGTERM)
+        out, _ = worker.communicate(timeout=30)
+    os.close(primary)
+    assert "working" in shown
+    assert out == b"loaded\n"
 
 
 def test_a_worker_that_is_told_to_leave_says_so_by_its_code(folder: Path) -> None:
     queue = published()
-    script = "from outlast.cli.main import main; main()"
-    words = [sys.executable, "-c", script, "work", queue, "label:slow", "--sink", SINK, "--chunk", "10"]
+    words = [*_OUTLAST, "work", queue, "label:slow", "--sink", SINK, "--chunk", "10"]
     env = {**os.environ, "OUTLAST_GRACE": "3s"}
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as worker:
         end = time.monotonic() + 30

@@ -94,6 +94,7 @@ def _on_screen(what: str, look: Callable[[], Look | None], pace: Pace, over: thr
     together = sys.stdout.isatty()  # what is printed goes above the bar, unless it goes elsewhere
     shown = Progress(*columns, console=Screen(stderr=True), transient=True, redirect_stdout=together)
     with shown:
+        shown.console.show_cursor(True)  # a worker that has to leave at once could not bring it back
         task = shown.add_task(what, total=None, said="")
         for found in _looks(look, pace, over, _LOOK_SECONDS):
             total = None if found.share is None else 1.0

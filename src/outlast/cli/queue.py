@@ -155,7 +155,11 @@ def _show(stats: QueueStats, *, as_json: bool, pace: Pace | None = None) -> None
     if as_json:
         click.echo(json.dumps(asdict(stats)))
         return
-    click.echo("  ".join(f"{state} {_count(getattr(stats, state))}" for state in _STATES) + _after(stats, pace))
+    counts = [getattr(stats, state) for state in _STATES]
+    said = "  ".join(f"{state} {_count(count)}" for state, count in zip(_STATES, counts, strict=True))
+    click.echo(said + _after(stats, pace))
+    if not any(counts) and None not in counts:
+        click.echo("nothing was ever published to this queue")
 
 
 def _after(stats: QueueStats, pace: Pace | None) -> str:

@@ -1,17 +1,20 @@
 """`outlast work`: a worker that takes items from a queue, calls a function, and stores what it returns."""
 
 import json
+import os
 from contextlib import ExitStack, closing
+from dataclasses import asdict
 from typing import Any
 
 import click
 
-import outlast
 from outlast.cli.functions import checked_spec, load_function
 from outlast.cli.progress import Look, progress
 from outlast.cli.queue import look_at
-from outlast.items import Queue
+from outlast.items import Queue, QueueStats
 from outlast.registry import open_queue, open_sink
+from outlast.settings import console_for
+from outlast.worker.batch import BatchFunction, batch
 from outlast.worker.options import checked_options
 
 _RATE_WINDOW_SECONDS = 600.0
@@ -31,15 +34,17 @@ _FUNCTIONS = ("setup", "load")
 @click.option("--item-timeout", metavar="D", help="An item that takes longer has failed.  [default: no limit]")
 @click.option("--max-errors", type=int, metavar="N", help="An item with more errors is dead.  [default: 3]")
 @click.option("--max-deaths", type=int, metavar="N", help="An item with more deaths is dead.  [default: 3]")
-@click.option("--idle", metavar="D", help="Leave after so long without items, where a queue cannot know its end.")
+@click.option(
+    "--idle", metavar="D", help="Leave after so long without items, where a queue cannot know its end.  [default: 30s]"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as a JSON object.")
 def work(*, queue: str, function: str, sink: str, as_json: bool, **options: Any) -> None:
     """Call FUNCTION with the items of QUEUE until none is left, and store its results. (Provisional.)
 
     FUNCTION takes a list of items (with id, payload, attempt; loaded, where --load is given) and, where --setup is
     given, its value. It returns a list of results, one for each item, or {id: result}. MODULE is looked for in the
-    current folder first. A function that outlast.batch has decorated is taken as it was before: what counts are the
-    options given here.
+    current folder first. A function that outlast.batch has decorated keeps the options that are not given here, apart
+    from its queue and sink.
 
     Start as many workers as you like, on the same QUEUE. One that is told to leave (SIGTERM) finishes what fits, gives
     the rest back at once, and exits with the platform's interrupted code. An item whose result is in the sink
@@ -69,17 +74,24 @@ def work(*, queue: str, function: str, sink: str, as_json: bool, **options: Any)
         for name in _FUNCTIONS:
             if name in settings:
                 settings[name] = load_function(settings[name], option=f"--{name}")
-        decorated = outlast.batch(queue, sink=sink, **settings)(load_function(function, option="MODULE:FUNCTION"))
+        called = load_function(function, option="MODULE:FUNCTION")
+        if isinstance(called, BatchFunction):
+            settings = {**called.options, **settings}
+            called = called.function
         with progress("working", lambda: _look(port), window_seconds=_RATE_WINDOW_SECONDS):
-            drained = decorated.run()
+            drained = batch(queue, sink=sink, **settings)(called).run()
+        if _is_empty(port.stats()):
+            console_for(os.environ).warning("the queue is empty: nothing was ever published to it")
     if as_json:
-        click.echo(json.dumps({name: getattr(drained, name) for name in ("computed", "known", "failed", "dead")}))
+        click.echo(json.dumps(asdict(drained)))
     else:
-        click.echo(
-            f"nothing is left: {drained.computed:,} computed here, {drained.known:,} known already, {drained.dead:,} dead"
-            + (f" (`outlast queue dead {queue}` says why)" if drained.dead else "")
-        )
+        dead = "" if drained.dead is None else f", {drained.dead:,} dead"
+        click.echo(f"nothing is left: {drained.computed:,} computed here, {drained.known:,} known already{dead}")
 
 
 def _look(port: Queue) -> Look | None:
     return look_at(port.stats()) if port.traits.counts else None
+
+
+def _is_empty(stats: QueueStats) -> bool:
+    return (stats.ready, stats.leased, stats.done, stats.dead) == (0, 0, 0, 0)
