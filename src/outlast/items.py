@@ -1,6 +1,6 @@
 """The doors to batch work: items, leases on them, results, and the places that keep them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -158,11 +158,18 @@ class Queue(Protocol):
         ...
 
     def extend(self, renewal: str, seconds: float) -> bool:
-        """The lease ends in so many seconds from now. False if it is lost: expired, or settled as a whole."""
+        """The lease ends in so many seconds from now. False if it is lost: somebody has ended it, or all is settled."""
         ...
 
     def expire(self, renewal: str) -> None:
         """The holder is dead: the lease ends now. No error if it is gone."""
+        ...
+
+    def lift(self, lease: Lease, claims: Mapping[str, int]) -> Lease:
+        """Raises the claims of items to those numbers where they are lower; a sink may hold more from another queue.
+
+        Returns the lease with what its items have now; those it has lost are not among them.
+        """
         ...
 
     def ack(self, lease: Lease, ids: Sequence[str], *, storing: Storing | None = None) -> frozenset[str]:
@@ -220,6 +227,14 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """What a sink has for an id. `claim` is 0 where the sink keeps none to compare with."""
+
+    version: str | None
+    claim: int
+
+
+@dataclass(frozen=True, slots=True)
 class SinkTraits:
     """What a sink is like.
 
@@ -258,8 +273,8 @@ class Sink(Protocol):
         """Makes what must be there (a table, a folder) and mends what a death has left. Called once by each worker."""
         ...
 
-    def known(self, items: Sequence[LeasedItem], version: str | None) -> frozenset[str]:
-        """The ids of those that have a result of exactly this version; costs about a probe of an index per item."""
+    def known(self, items: Sequence[LeasedItem]) -> Mapping[str, Stored]:
+        """What is stored for those of the items that have a result; costs about a probe of an index per item."""
         ...
 
     def store(self, results: Sequence[Result], *, connection: object | None = None) -> None:

@@ -12,6 +12,17 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _PROCESSES = "/proc/self/ns/pid"
 
 
+def boot_name() -> str:
+    """Names one boot of one machine, for all its containers; "" where it cannot be known.
+
+    Two processes with one such name share the monotonic clock.
+    """
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return ""
+
+
 def machine_name() -> str:
     """A short name for one boot of one machine and one space of process ids; "" where it cannot be known.
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from outlast.errors import CheckpointCorrupt, ObjectExists, ObjectMissing, SettingsError, StoreUnreachable
+from outlast.mounts import file_system_of
 from outlast.ports import Store
 from outlast.registry import open_store
-from outlast.stores.folder import file_system_of
 from outlast.stores.mount import MountStore
 from service import servers
 
@@ -194,7 +194,7 @@ def test_the_file_system_of_a_path_is_that_of_the_nearest_mount(
 ) -> None:
     listed = tmp_path / "mountinfo"
     listed.write_text(_MOUNTINFO)
-    monkeypatch.setattr("outlast.stores.folder.os.path.exists", lambda _path: True)
+    monkeypatch.setattr("outlast.mounts.os.path.exists", lambda _path: True)
     assert file_system_of(path, str(listed)) == kind
 
 

@@ -1,0 +1,331 @@
+"""The embedded queue: one SQLite file, for all processes of one machine."""
+
+import json
+import secrets
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, cast
+
+from outlast.clock import Clock, SystemClock
+from outlast.errors import QueueUnreachable
+from outlast.items import (
+    Accepted,
+    Draft,
+    Failure,
+    ItemState,
+    Lease,
+    LeasedItem,
+    QueueStats,
+    QueueTraits,
+    State,
+    Storing,
+)
+from outlast.machine import boot_name
+from outlast.sqlite_files import SqliteFile, path_and_options
+
+_READY, _LEASED, _DONE, _DEAD = range(4)
+_STATES: tuple[State, ...] = ("ready", "leased", "done", "dead")
+_MOST_PAYLOAD_BYTES = 64 << 20
+_PAGE = 500
+
+# An item's `lease` is the number of the lease that holds it, None without one. A lease keeps the numbers of its items,
+# so that to end it needs no index that each lease and each ack would have to change. What is ready is found by partial
+# indexes, in the order of publishing. `not_before` and `until` are seconds of the machine's monotonic clock, which all
+# processes of one boot share; from another boot they mean nothing, and count as past.
+_SCHEMA = (
+    """CREATE TABLE IF NOT EXISTS outlast_items (
+        seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, payload TEXT NOT NULL, state INTEGER NOT NULL DEFAULT 0,
+        lease INTEGER, claim INTEGER NOT NULL DEFAULT 0, errors INTEGER NOT NULL DEFAULT 0,
+        deaths INTEGER NOT NULL DEFAULT 0, releases INTEGER NOT NULL DEFAULT 0, not_before REAL, boot TEXT, reason TEXT,
+        published_at REAL NOT NULL)""",
+    """CREATE INDEX IF NOT EXISTS outlast_ready ON outlast_items (seq)
+        WHERE state = 0 AND deaths = 0 AND not_before IS NULL""",
+    """CREATE INDEX IF NOT EXISTS outlast_suspects ON outlast_items (seq)
+        WHERE state = 0 AND deaths > 0 AND not_before IS NULL""",
+    "CREATE INDEX IF NOT EXISTS outlast_later ON outlast_items (seq) WHERE state = 0 AND not_before IS NOT NULL",
+    "CREATE INDEX IF NOT EXISTS outlast_dead ON outlast_items (seq) WHERE state = 3",
+    """CREATE TABLE IF NOT EXISTS outlast_leases (
+        number INTEGER PRIMARY KEY, until REAL NOT NULL, boot TEXT NOT NULL, begun INTEGER NOT NULL,
+        open INTEGER NOT NULL, items TEXT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS outlast_counts (
+        only INTEGER PRIMARY KEY CHECK (only = 1), ready INTEGER NOT NULL, leased INTEGER NOT NULL,
+        done INTEGER NOT NULL, dead INTEGER NOT NULL)""",
+    "INSERT OR IGNORE INTO outlast_counts VALUES (1, 0, 0, 0, 0)",
+)
+_TAKE = """UPDATE outlast_items SET state = 1, lease = ?, claim = claim + 1 WHERE seq IN (
+        SELECT seq FROM outlast_items WHERE state = 0 AND {which} AND not_before IS NULL ORDER BY seq LIMIT ?)
+    RETURNING seq, id, payload, claim, errors, deaths, releases"""
+_TAKE_READY, _TAKE_SUSPECT = _TAKE.format(which="deaths = 0"), _TAKE.format(which="deaths > 0")
+_HELD = "state = 1 AND lease = ?"
+_DUE = "state = 0 AND not_before IS NOT NULL AND (not_before <= ? OR boot <> ?)"
+_OPEN_ITEMS = "seq IN (SELECT value FROM json_each(?)) AND state = 1 AND lease = ?"
+
+
+class SqliteQueue:
+    """``sqlite:///work.db`` as an items.Queue.
+
+    Publishing is durable against a power cut; one may undo the last leases and acks, which repeats work and loses
+    none, since a result in the same file goes with its ack.
+    """
+
+    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        path, _ = path_and_options(url, setting="queue")
+        self._url = url
+        self._file = SqliteFile(path, setting="queue", unreachable=QueueUnreachable)
+        self._clock = clock or SystemClock()
+        self._boot = boot_name()
+        self._making = threading.Lock()
+        self._made = False
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    @property
+    def traits(self) -> QueueTraits:
+        return QueueTraits(most_payload_bytes=_MOST_PAYLOAD_BYTES, publish_batch=5000)
+
+    @property
+    def database(self) -> str:
+        return self._file.name
+
+    # --- publishing ---------------------------------------------------------------------------------
+
+    def publish(self, drafts: Sequence[Draft]) -> Accepted:
+        self._make()
+        with self._file.writing(durable=True) as connection:
+            [(before,)] = connection.execute("SELECT coalesce(max(seq), 0) FROM outlast_items").fetchall()
+            now = self._clock.wall_seconds()
+            new = connection.executemany(
+                "INSERT INTO outlast_items (id, payload, published_at) VALUES (?, ?, ?) ON CONFLICT (id) DO NOTHING",
+                ((draft.id, draft.payload, now) for draft in drafts),
+            ).rowcount
+            _count(connection, ready=new)
+            if new == len(drafts):
+                return Accepted(new=new, already=0)
+            return _compared(connection, drafts, before)
+
+    # --- leases -------------------------------------------------------------------------------------
+
+    def lease(self, most: int, seconds: float, *, begin: bool, max_deaths: int) -> Lease | None:
+        self._make()
+        with self._file.reading() as connection:  # most often there is something, or nothing has changed
+            if not self._anything(connection):
+                return None
+        with self._file.writing(durable=False) as connection:
+            self._end_expired(connection, max_deaths)
+            number = secrets.randbits(62)
+            rows = connection.execute(_TAKE_READY, (number, most)).fetchall()
+            if not rows:
+                rows = connection.execute(_TAKE_SUSPECT, (number, 1)).fetchall()
+            if not rows:
+                return None
+            rows.sort()
+            held = json.dumps([row[0] for row in rows])
+            lease = (number, self._now() + seconds, self._boot, int(begin), len(rows), held)
+            connection.execute("INSERT INTO outlast_leases VALUES (?, ?, ?, ?, ?, ?)", lease)
+            _count(connection, ready=-len(rows), leased=len(rows))
+        return Lease(str(number), str(number), tuple(LeasedItem(*row[1:]) for row in rows))
+
+    def begin(self, lease: Lease) -> bool:
+        with self._file.writing(durable=False) as connection:
+            begun = connection.execute("UPDATE outlast_leases SET begun = 1 WHERE number = ?", (int(lease.token),))
+            return begun.rowcount == 1
+
+    def extend(self, renewal: str, seconds: float) -> bool:
+        until = (self._now() + seconds, self._boot, int(renewal))
+        with self._file.writing(durable=False) as connection:
+            there = connection.execute("UPDATE outlast_leases SET until = ?, boot = ? WHERE number = ?", until)
+            return there.rowcount == 1
+
+    def expire(self, renewal: str) -> None:
+        with self._file.writing(durable=False) as connection:
+            connection.execute("UPDATE outlast_leases SET until = -1 WHERE number = ?", (int(renewal),))
+
+    def lift(self, lease: Lease, claims: Mapping[str, int]) -> Lease:
+        number = int(lease.token)
+        with self._file.writing(durable=False) as connection:
+            connection.executemany(
+                f"UPDATE outlast_items SET claim = max(claim, ?) WHERE id = ? AND {_HELD}",
+                [(claim, name, number) for name, claim in claims.items()],
+            )
+            rows = connection.execute(
+                """SELECT seq, id, payload, claim, errors, deaths, releases FROM outlast_items WHERE seq IN
+                    (SELECT value FROM outlast_leases, json_each(items) WHERE number = ?1)
+                    AND state = 1 AND lease = ?1 ORDER BY seq""",
+                (number,),
+            ).fetchall()
+        return Lease(lease.token, lease.renewal, tuple(LeasedItem(*row[1:]) for row in rows))
+
+    # --- how an item's lease ends -------------------------------------------------------------------
+
+    def ack(self, lease: Lease, ids: Sequence[str], *, storing: Storing | None = None) -> frozenset[str]:
+        change = f"UPDATE outlast_items SET state = 2, lease = NULL, reason = NULL WHERE id = ? AND {_HELD}"
+        return self._settle(lease, [(one,) for one in ids], change, storing)
+
+    def release(self, lease: Lease, ids: Sequence[str]) -> frozenset[str]:
+        change = f"UPDATE outlast_items SET state = 0, lease = NULL, releases = releases + 1 WHERE id = ? AND {_HELD}"
+        return self._settle(lease, [(one,) for one in ids], change)
+
+    def fail(
+        self, lease: Lease, failures: Sequence[Failure], *, max_errors: int, delay_seconds: float = 0.0
+    ) -> frozenset[str]:
+        later = self._now() + delay_seconds if delay_seconds > 0 else None
+        change = f"""UPDATE outlast_items SET errors = errors + 1, state = iif(errors + 1 > ?, 3, 0), reason = ?,
+            lease = NULL, not_before = iif(errors + 1 > ?, NULL, ?), boot = ? WHERE id = ? AND {_HELD}"""
+        told = [(max_errors, one.reason, max_errors, later, self._boot, one.id) for one in failures]
+        return self._settle(lease, told, change)
+
+    def bury(self, lease: Lease, failures: Sequence[Failure]) -> frozenset[str]:
+        change = f"UPDATE outlast_items SET state = 3, reason = ?, lease = NULL WHERE id = ? AND {_HELD}"
+        return self._settle(lease, [(one.reason, one.id) for one in failures], change)
+
+    def _settle(
+        self, lease: Lease, told: Sequence[tuple[Any, ...]], change: str, storing: Storing | None = None
+    ) -> frozenset[str]:
+        """Applies a change to each item that the lease holds; an item's id is the last of what is told of it."""
+        number = int(lease.token)
+        if not told:
+            return frozenset()
+        returning = f"{change} RETURNING state"
+        with self._file.writing(durable=False) as connection:
+            changed, counts = [], {"leased": 0}
+            for one in told:
+                row = connection.execute(returning, (*one, number)).fetchone()
+                if row is not None:
+                    changed.append(one[-1])
+                    counts[_STATES[row[0]]] = counts.get(_STATES[row[0]], 0) + 1
+            if changed:
+                counts["leased"] = -len(changed)
+                _count(connection, **counts)
+                connection.execute("UPDATE outlast_leases SET open = open - ? WHERE number = ?", (len(changed), number))
+                connection.execute("DELETE FROM outlast_leases WHERE number = ? AND open <= 0", (number,))
+            held = frozenset(changed)
+            if storing is not None and held:
+                storing(connection, held)
+        return held
+
+    def _anything(self, connection: sqlite3.Connection) -> bool:
+        """Whether a lease could be had, or something has to be ended first."""
+        past = (self._now(), self._boot)
+        checks: tuple[tuple[str, tuple[object, ...]], ...] = (
+            ("SELECT 1 FROM outlast_items WHERE state = 0 AND deaths = 0 AND not_before IS NULL LIMIT 1", ()),
+            ("SELECT 1 FROM outlast_items WHERE state = 0 AND deaths > 0 AND not_before IS NULL LIMIT 1", ()),
+            ("SELECT 1 FROM outlast_leases WHERE until <= ? OR boot <> ? LIMIT 1", past),
+            (f"SELECT 1 FROM outlast_items WHERE {_DUE} LIMIT 1", past),
+        )
+        return any(connection.execute(*check).fetchone() for check in checks)
+
+    def _end_expired(self, connection: sqlite3.Connection, max_deaths: int) -> None:
+        past = (self._now(), self._boot)
+        connection.execute(f"UPDATE outlast_items SET not_before = NULL WHERE {_DUE}", past)
+        expired = connection.execute(
+            "SELECT number, begun, items FROM outlast_leases WHERE until <= ? OR boot <> ?", past
+        ).fetchall()
+        for number, begun, items in expired:
+            if begun:
+                died = """UPDATE outlast_items SET deaths = deaths + 1, lease = NULL, state = iif(deaths + 1 > ?, 3, 0),
+                    reason = 'its process died while it was in progress, ' || (deaths + 1) || ' times'"""
+                change, given = died, [max_deaths]
+            else:
+                change, given = "UPDATE outlast_items SET lease = NULL, state = 0", []
+            told = (*given, items, number)
+            states = [row[0] for row in connection.execute(f"{change} WHERE {_OPEN_ITEMS} RETURNING state", told)]
+            dead = states.count(_DEAD)
+            _count(connection, leased=-len(states), dead=dead, ready=len(states) - dead)
+            connection.execute("DELETE FROM outlast_leases WHERE number = ?", (number,))
+
+    # --- looking ------------------------------------------------------------------------------------
+
+    def stats(self) -> QueueStats:
+        self._make()
+        with self._file.reading() as connection:
+            row = connection.execute("SELECT ready, leased, done, dead FROM outlast_counts").fetchone()
+            oldest = connection.execute(
+                """SELECT min(published_at) FROM outlast_items WHERE seq IN (
+                    SELECT * FROM (SELECT seq FROM outlast_items
+                        WHERE state = 0 AND deaths = 0 AND not_before IS NULL ORDER BY seq LIMIT 1)
+                    UNION ALL SELECT * FROM (SELECT seq FROM outlast_items
+                        WHERE state = 0 AND deaths > 0 AND not_before IS NULL ORDER BY seq LIMIT 1)
+                    UNION ALL SELECT * FROM (SELECT seq FROM outlast_items
+                        WHERE state = 0 AND not_before IS NOT NULL ORDER BY seq LIMIT 1)
+                    UNION ALL SELECT value FROM outlast_leases, json_each(items)) AND state < 2"""
+            ).fetchone()[0]
+        age = None if oldest is None else max(0.0, self._clock.wall_seconds() - oldest)
+        ready, leased, done, dead = row
+        return QueueStats(ready=ready, leased=leased, done=done, dead=dead, oldest_seconds=age)
+
+    def items(self, state: State | None = None) -> Iterator[ItemState]:
+        """Page by page, so that no reader keeps the write-ahead log from being cut."""
+        self._make()
+        where, given = ("", ()) if state is None else ("AND state = ?", (_STATES.index(state),))
+        last = 0
+        while True:
+            with self._file.reading() as connection:
+                page = connection.execute(
+                    f"""SELECT seq, id, state, payload, claim, errors, deaths, releases, reason FROM outlast_items
+                        WHERE seq > ? {where} ORDER BY seq LIMIT {_PAGE}""",
+                    (last, *given),
+                ).fetchall()
+            for seq, name, number, *rest in page:
+                last = seq
+                yield ItemState(name, _STATES[number], *rest)
+            if len(page) < _PAGE:
+                return
+
+    def retry(self, ids: Sequence[str] | None = None, *, state: Literal["dead", "done"] = "dead") -> int:
+        self._make()
+        number = _STATES.index(state)
+        change = """UPDATE outlast_items SET state = 0, errors = 0, deaths = 0, releases = 0, reason = NULL,
+            not_before = NULL WHERE state = ?"""
+        with self._file.writing(durable=True) as connection:
+            if ids is None:
+                changed = connection.execute(change, (number,)).rowcount
+            else:
+                changed = connection.executemany(f"{change} AND id = ?", [(number, one) for one in ids]).rowcount
+            counts = {"ready": max(changed, 0), state: -max(changed, 0)}
+            _count(connection, **cast(Any, counts))
+        return max(changed, 0)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _now(self) -> float:
+        return self._clock.monotonic_seconds()
+
+    def _make(self) -> None:
+        with self._making:
+            if self._made:
+                return
+            with self._file.writing(durable=True) as connection:
+                for statement in _SCHEMA:
+                    connection.execute(statement)
+            self._made = True
+
+
+def _count(connection: sqlite3.Connection, *, ready: int = 0, leased: int = 0, done: int = 0, dead: int = 0) -> None:
+    """Keeps the counts, so that to ask for them costs the same at any size."""
+    connection.execute(
+        "UPDATE outlast_counts SET ready = ready + ?, leased = leased + ?, done = done + ?, dead = dead + ?",
+        (ready, leased, done, dead),
+    )
+
+
+def _compared(connection: sqlite3.Connection, drafts: Sequence[Draft], before: int) -> Accepted:
+    """What became of drafts of which some were there, or stood among them twice."""
+    stored: dict[str, tuple[int, str]] = {}
+    for draft in drafts:
+        row = connection.execute("SELECT seq, payload FROM outlast_items WHERE id = ?", (draft.id,)).fetchone()
+        stored.setdefault(draft.id, row)
+    new, already, conflicting, seen = 0, 0, [], set()
+    for draft in drafts:
+        seq, payload = stored[draft.id]
+        if seq > before and draft.id not in seen:
+            new += 1
+        elif payload == draft.payload:
+            already += 1
+        else:
+            conflicting.append(draft.id)
+        seen.add(draft.id)
+    return Accepted(new=new, already=already, conflicting=tuple(conflicting))

@@ -1,0 +1,100 @@
+"""Results in a table of a SQLite file."""
+
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+
+from outlast.errors import SettingsError, SinkUnreachable
+from outlast.items import LeasedItem, Result, SinkTraits, Stored
+from outlast.sqlite_files import SqliteFile, path_and_options
+
+_DEFAULT_TABLE = "results"
+_COLUMNS = ("id", "value", "version", "claim")
+_PAGE = 500
+_PROBE = 500  # of the 32,766 parameters that a statement may have
+
+
+class SqliteSink:
+    """``sqlite:///results.db?table=labels`` as an items.Sink; the table is `results` unless the URL names one.
+
+    Stored in the transaction of a queue in the same file, or else durable by itself before the queue's ack.
+    """
+
+    def __init__(self, url: str) -> None:
+        path, options = path_and_options(url, setting="sink", known=frozenset({"table"}))
+        self._url = url
+        self._table = _quoted(options.get("table", _DEFAULT_TABLE), url)
+        self._file = SqliteFile(path, setting="sink", unreachable=SinkUnreachable)
+        self._upsert = (
+            f"INSERT INTO {self._table} (id, value, version, claim) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (id) DO UPDATE SET value = excluded.value, version = excluded.version, claim = excluded.claim "
+            f"WHERE excluded.claim >= {self._table}.claim"
+        )
+
+    @property
+    def url(self) -> str:
+        return self._url
+
+    @property
+    def traits(self) -> SinkTraits:
+        return SinkTraits()
+
+    @property
+    def database(self) -> str:
+        return self._file.name
+
+    def prepare(self) -> None:
+        with self._file.writing(durable=True) as connection:
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {self._table} (id TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL, "
+                "version TEXT, claim INTEGER NOT NULL DEFAULT 0)"
+            )
+            found = connection.execute(f"PRAGMA table_info({self._table})").fetchall()
+        there = {row[1] for row in found}
+        missing = [name for name in _COLUMNS if name not in there]
+        keys = [row[1] for row in found if row[5]]
+        if missing or keys != ["id"]:
+            lacks = f"no column {', '.join(missing)}" if missing else f"the primary key {keys or 'nothing'}, not id"
+            raise SettingsError(
+                f"sink={self._url!r}: table {self._table} is there and has {lacks}; nothing was changed. Name another "
+                "table (?table=…)"
+            )
+
+    def known(self, items: Sequence[LeasedItem]) -> Mapping[str, Stored]:
+        found: dict[str, Stored] = {}
+        with self._file.reading() as connection:
+            for start in range(0, len(items), _PROBE):
+                ids = [item.id for item in items[start : start + _PROBE]]
+                marks = ", ".join("?" * len(ids))
+                select = f"SELECT id, version, claim FROM {self._table} WHERE id IN ({marks})"
+                found.update({row[0]: Stored(row[1], row[2]) for row in connection.execute(select, ids)})
+        return found
+
+    def store(self, results: Sequence[Result], *, connection: object | None = None) -> None:
+        rows = [(one.id, one.value, one.version, one.claim) for one in results]
+        if isinstance(connection, sqlite3.Connection):
+            connection.executemany(self._upsert, rows)
+            return
+        with self._file.writing(durable=True) as own:
+            own.executemany(self._upsert, rows)
+
+    def results(self) -> Iterator[Result]:
+        last = ""
+        select = f"SELECT id, value, version, claim FROM {self._table} WHERE id > ? ORDER BY id LIMIT {_PAGE}"
+        while True:
+            with self._file.reading() as connection:
+                page = [Result(*row) for row in connection.execute(select, (last,))]
+            yield from page
+            if len(page) < _PAGE:
+                return
+            last = page[-1].id
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _quoted(table: str, url: str) -> str:
+    """The table as an SQL name; raises SettingsError for none, and for SQLite's and the queue's own."""
+    if not table or "\0" in table or re.match("(?i)sqlite_|outlast_", table):
+        raise SettingsError(f"sink={url!r}: table={table!r} is not a table's name that a sink can have")
+    return '"' + table.replace('"', '""') + '"'

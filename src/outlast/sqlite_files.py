@@ -1,0 +1,176 @@
+"""SQLite files that many processes write: found by URL, opened with care, one short transaction at a time."""
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from urllib.parse import parse_qsl
+
+from outlast.errors import ExitingError, SettingsError
+from outlast.mounts import file_system_of
+
+# Write-ahead logging keeps an index in shared memory, which works on one machine only, and on these file systems not
+# even there (https://www.sqlite.org/wal.html, section 1, 2026-11-30).
+_NO_SHARED_MEMORY = (
+    "nfs",
+    "cifs",
+    "smb",
+    "9p",
+    "fuse",
+    "ceph",
+    "glusterfs",
+    "lustre",
+    "gpfs",
+    "beegfs",
+    "afs",
+    "ocfs2",
+)
+_LOCAL_FUSE = ("fuseblk", "fuse.fuse-overlayfs", "fuse.ntfs", "fuse.exfat", "fuse.lxcfs")
+_OLDEST = (3, 35, 0)  # has RETURNING
+_BUSY_SECONDS = 30.0
+_PATIENCE_SECONDS = 120.0
+_CACHE_KIB = 64 << 10
+
+
+def path_and_options(url: str, *, setting: str, known: frozenset[str] = frozenset()) -> tuple[str, dict[str, str]]:
+    """(absolute path, options) of ``sqlite:///relative.db`` or ``sqlite:////absolute.db``, as SQLAlchemy writes them.
+
+    Raises SettingsError for another shape or an option that is not `known`.
+    """
+    rest = url.partition("://")[2]
+    place, _, query = rest.partition("?")
+    if not place.startswith("/") or place == "/":
+        raise SettingsError(
+            f"{setting}={url!r} names no file: write sqlite:///relative.db (three slashes) or "
+            "sqlite:////absolute.db (four)"
+        )
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    strange = sorted(set(options) - known)
+    if strange:
+        there = f"; there is {', '.join(sorted(known))}" if known else ""
+        raise SettingsError(f"{setting}={url!r}: option {strange[0]!r} is not known{there}")
+    return os.path.abspath(os.path.expanduser(place[1:])), options
+
+
+class SqliteFile:
+    """One SQLite file, from several threads; a forked child opens it anew.
+
+    `unreachable` is raised where the file cannot be read or written, `setting` names what led here.
+    """
+
+    def __init__(self, path: str, *, setting: str, unreachable: type[ExitingError]) -> None:
+        self.path = path
+        self._setting, self._unreachable = setting, unreachable
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._owner, self._durable = os.getpid(), True  # which is how SQLite opens it
+        self._left: list[sqlite3.Connection | None] = []  # a parent's: closing it here would drop its locks
+
+    @property
+    def name(self) -> str:
+        """The same for all URLs of this file."""
+        return f"sqlite:{os.path.realpath(self.path)}"
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection, for statements that only read."""
+        with self._lock, self._translating():
+            yield self._opened()
+
+    @contextmanager
+    def writing(self, *, durable: bool) -> Iterator[sqlite3.Connection]:
+        """A transaction: committed at the end, rolled back at an exception.
+
+        Without `durable` a power cut (not a kill) may undo it, together with all that came after it in this file.
+        """
+        with self._lock, self._translating():
+            connection = self._opened()
+            if durable != self._durable:
+                connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+                self._durable = durable
+            _begin(connection)
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+
+    def close(self) -> None:
+        with self._lock:
+            if self._connection is not None and self._owner == os.getpid():
+                self._connection.close()
+                self._connection = None
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._owner != os.getpid():
+            self._left.append(self._connection)
+            self._connection, self._owner = None, os.getpid()
+        if self._connection is None:
+            self._connection = self._open()
+        return self._connection
+
+    def _open(self) -> sqlite3.Connection:
+        if sqlite3.sqlite_version_info < _OLDEST:
+            raise SettingsError(
+                f"{self._setting}={self.path!r}: this Python has SQLite {sqlite3.sqlite_version}, and "
+                f"{'.'.join(map(str, _OLDEST))} is needed; take a newer Python, or postgresql://"
+            )
+        self._refuse_places_without_shared_memory()
+        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            _patiently(lambda: connection.execute("PRAGMA journal_mode=WAL"))
+            connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+            connection.execute("PRAGMA synchronous=FULL")
+            self._durable = True
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _refuse_places_without_shared_memory(self) -> None:
+        kind = file_system_of(self.path) or ""
+        if kind.startswith(_NO_SHARED_MEMORY) and kind not in _LOCAL_FUSE:
+            raise SettingsError(
+                f"{self._setting}={self.path!r} is on {kind}, where SQLite's write-ahead log does not work: nothing "
+                "was written. Take a folder on a local disk, or postgresql:// for several machines"
+            )
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+                raise SettingsError(
+                    f"{self._setting}={self.path!r} is no sound SQLite file ({error}); nothing was changed"
+                ) from error
+            if not isinstance(error, sqlite3.OperationalError):
+                raise
+            raise self._unreachable(f"{self._setting}={self.path!r}: {error}") from error
+        except OSError as error:
+            raise self._unreachable(f"{self._setting}={self.path!r}: {error.strerror or error}") from error
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    """At once for writing: a transaction that begins by reading fails at its first write when somebody came between."""
+    _patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
+
+
+def _patiently(statement: Callable[[], object]) -> None:
+    """Runs it until the file is not locked; SQLite gives up after its busy timeout, and at once in some cases."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            statement()
+        except sqlite3.OperationalError as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        else:
+            return
