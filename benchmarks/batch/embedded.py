@@ -1,8 +1,9 @@
 """Peers that keep their items in an SQLite file, each used as its documentation does it, with the fastest settings.
 
-All run in WAL mode and with synchronous = NORMAL, which litequeue sets itself; the others leave SQLite's default, FULL,
-and are slower with it. Results go to the peer's own place for them where it has one (huey), else to a table in the
-same file, in one transaction with the acknowledgement where the peer's interface allows it (litequeue).
+All run in WAL mode and with synchronous = NORMAL. litequeue sets that itself; the others leave SQLite's default, FULL,
+and offer no setting for NORMAL: it is set behind their back, and the `synced` cases are these two as they come. Results
+go to the peer's own place for them where it has one (huey), else to a table in the same file, in one transaction with
+the acknowledgement where the peer's interface allows it (litequeue).
 """
 
 import json
@@ -52,14 +53,16 @@ class LiteQueueCase:
 class PersistQueueCase:
     """persist-queue's SQLiteAckQueue: get, upsert, ack by number, which needs no search in its cache."""
 
+    SYNCED = False
+
     def __init__(self, place: Place) -> None:
         import persistqueue
 
         self._folder = Path(place.folder) / "persist-queue"
         self._queue = persistqueue.SQLiteAckQueue(str(self._folder), multithreading=True)
-        # Nothing in its interface sets this: both of its connections are asked.
-        for connection in (self._queue._getter, self._queue._putter):  # noqa: SLF001
-            connection.execute("PRAGMA synchronous = NORMAL")
+        if not self.SYNCED:
+            for connection in (self._queue._getter, self._queue._putter):  # noqa: SLF001
+                connection.execute("PRAGMA synchronous = NORMAL")
         self._results = connect(Path(place.folder) / "results.db")
         self._results.execute(TABLE)
 
@@ -86,15 +89,24 @@ class PersistQueueCase:
         return self._queue.size + self._queue.unack_count()
 
 
+class SyncedPersistQueue(PersistQueueCase):
+    """As it comes: each commit of the queue is synced."""
+
+    SYNCED = True
+
+
 class HueyCase:
     """SqliteHuey with its own consumer, one thread, and its own store of results."""
+
+    SYNCED = False
 
     def __init__(self, place: Place) -> None:
         from huey import SqliteHuey
 
         logging.getLogger("huey").setLevel(logging.WARNING)
         self._huey = SqliteHuey("bench", filename=str(Path(place.folder) / "huey.db"))
-        self._huey.storage.conn.execute("PRAGMA synchronous = NORMAL")
+        if not self.SYNCED:
+            self._huey.storage.conn.execute("PRAGMA synchronous = NORMAL")
         self._span: Span | None = None
         self._all, self._done = 0, threading.Event()
         self._task = self._huey.task()(self._one)
@@ -132,3 +144,9 @@ class HueyCase:
 
     def left(self) -> int:
         return self._huey.pending_count()
+
+
+class SyncedHuey(HueyCase):
+    """As it comes: each commit is synced."""
+
+    SYNCED = True

@@ -44,7 +44,7 @@ class PgQueuerCase:
         uvloop.run(with_pool())
 
     def publish(self, ids: Sequence[str]) -> None:
-        async def work(pool) -> None:  # noqa: ANN001
+        async def work(pool) -> None:
             from pgqueuer import AsyncpgPoolDriver, Queries
 
             await pool.execute(_TABLE)
@@ -58,7 +58,7 @@ class PgQueuerCase:
         self._run(work)
 
     def _install(self) -> None:
-        async def work(pool) -> None:  # noqa: ANN001
+        async def work(pool) -> None:
             from pgqueuer import AsyncpgPoolDriver, Queries
 
             await Queries(AsyncpgPoolDriver(pool)).install()
@@ -68,7 +68,7 @@ class PgQueuerCase:
     def drain(self, span: Span) -> None:
         upsert = _UPSERT.format("$1", "$2")
 
-        async def work(pool) -> None:  # noqa: ANN001
+        async def work(pool) -> None:
             from pgqueuer import AsyncpgPoolDriver, Job, PgQueuer
             from pgqueuer.types import QueueExecutionMode
 
@@ -108,7 +108,7 @@ class ProcrastinateCase:
         self._upsert = _UPSERT.format("%(id)s", "%(value)s")
 
         @app.task(name="infer")
-        async def infer(name: str, path: str, label: int) -> None:
+        async def infer(name: str, **_payload: object) -> None:
             self._span.item()
             key, value = row_of(name)
             await app.connector.execute_query_async(self._upsert, id=key, value=value)
