@@ -225,7 +225,7 @@ def _complaints(asked: Asked, document: dict[str, object], drained: list[dict[st
         yield f"the queue says {stats}"
     if known != before or total["computed"] != asked.items - known:
         yield f"{known} were known, and {before} were done before; {total['computed']} were computed"
-    if any(dict(document["wrong"]).values()):  # type: ignore[call-overload]
+    if any(dict(document["wrong"]).values()):
         yield f"results: {document['wrong']}"
 
 

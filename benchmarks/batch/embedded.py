@@ -61,7 +61,7 @@ class PersistQueueCase:
         self._folder = Path(place.folder) / "persist-queue"
         self._queue = persistqueue.SQLiteAckQueue(str(self._folder), multithreading=True)
         if not self.SYNCED:
-            for connection in (self._queue._getter, self._queue._putter):  # noqa: SLF001
+            for connection in (self._queue._getter, self._queue._putter):  # noqa: SLF001  no other way
                 connection.execute("PRAGMA synchronous = NORMAL")
         self._results = connect(Path(place.folder) / "results.db")
         self._results.execute(TABLE)

@@ -52,8 +52,9 @@ def postgres(folder: Path) -> Iterator[str]:
     as_user = []
     if os.geteuid() == 0:  # it refuses to run as root
         shutil.chown(data, "postgres", "postgres")
-        for parent in (folder, *folder.parents):
-            parent.chmod(parent.stat().st_mode | 0o011)
+        folder.chmod(0o711)
+        if closed := [str(parent) for parent in folder.parents if not parent.stat().st_mode & 0o001]:
+            raise RuntimeError(f"the user postgres cannot enter {closed[0]}: choose another --folder")
         as_user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
     command = [*as_user, f"{programs}/initdb", "-D", str(data), "-A", "trust", "-U", "postgres", "--no-sync"]
     subprocess.run(command, check=True, capture_output=True, cwd="/")
@@ -133,4 +134,4 @@ def _wait_for(process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
             return
         time.sleep(0.05)
     said = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-    raise RuntimeError(f"{Path(process.args[0]).name} did not start: {said[0]}")  # type: ignore[index]
+    raise RuntimeError(f"{Path(process.args[0]).name} did not start: {said[0]}")
