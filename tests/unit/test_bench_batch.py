@@ -1,8 +1,6 @@
 """The batch part of the benchmarks: what it counts as done, its own loops on SQLite, and the full-size run, small."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
