@@ -13,8 +13,9 @@ from outlast.registry import open_queue, open_sink
 class _Outlast:
     """A queue at a URL, a worker of this process, and a sink."""
 
-    def __init__(self, place: Place, queue: str, sink: str) -> None:
-        self._queue, self._sink, self._chunk = outlast.Queue(queue), sink, place.chunk
+    def __init__(self, place: Place, urls: tuple[str, str]) -> None:
+        (queue, self._sink), self._chunk = urls, place.chunk
+        self._queue = outlast.Queue(queue)
 
     def publish(self, ids: Sequence[str]) -> None:
         published = self._queue.publish((name, payload_of(name)) for name in ids)
@@ -32,56 +33,19 @@ class _Outlast:
         infer.run()
 
     def stored(self) -> int:
-        sink = open_sink(self._sink)
-        try:
-            return right_ones((one.id, one.value) for one in sink.results())
-        finally:
-            sink.close()
+        return _stored(self._sink)
 
     def left(self) -> int:
         stats = self._queue.stats()
         return (stats.ready or 0) + (stats.leased or 0) + (stats.dead or 0)
 
 
-class OutlastSqlite(_Outlast):
-    """Queue and results in one file, stored and acknowledged in one transaction."""
+class _AdaptersAlone:
+    """The ports of a queue and a sink, called as a worker calls them, with nothing of a worker around them."""
 
-    def __init__(self, place: Place) -> None:
-        url = f"sqlite:///{place.folder}/work.db"
-        super().__init__(place, url, url)
-
-
-class OutlastTwoFiles(_Outlast):
-    """Results in a file of their own, synced before each acknowledgement."""
-
-    def __init__(self, place: Place) -> None:
-        super().__init__(place, f"sqlite:///{place.folder}/work.db", f"sqlite:///{place.folder}/results.db")
-
-
-class OutlastPostgres(_Outlast):
-    """Queue and results in one database."""
-
-    def __init__(self, place: Place) -> None:
-        super().__init__(place, place.server, f"{place.server}?table=labels")
-
-
-class OutlastPubSub(_Outlast):
-    """The ledger and the results in an SQLite file."""
-
-    def __init__(self, place: Place) -> None:
-        from benchmarks.batch.on_pubsub import fresh_subscription
-
-        project, topic, subscription = fresh_subscription(place.server)
-        results = f"sqlite:///{place.folder}/results.db"
-        super().__init__(place, f"pubsub://{project}/{subscription}?topic={topic}&ledger={results}", results)
-
-
-class AdaptersAlone:
-    """The ports of the SQLite queue and sink, called as a worker calls them, with nothing of a worker around them."""
-
-    def __init__(self, place: Place) -> None:
-        url = f"sqlite:///{place.folder}/work.db"
-        self._queue, self._sink, self._chunk = open_queue(url), open_sink(url), place.chunk
+    def __init__(self, place: Place, urls: tuple[str, str]) -> None:
+        queue, self._url = urls
+        self._queue, self._sink, self._chunk = open_queue(queue), open_sink(self._url), place.chunk
         self._sink.prepare()
 
     def publish(self, ids: Sequence[str]) -> None:
@@ -92,6 +56,7 @@ class AdaptersAlone:
 
     def drain(self, span: Span) -> None:
         queue, sink = self._queue, self._sink
+        together = queue.database is not None and queue.database == sink.database
         while lease := queue.lease(self._chunk, 60.0, begin=True, max_deaths=3):
             if sink.known(lease.items):
                 raise RuntimeError("there was a result before")
@@ -101,11 +66,76 @@ class AdaptersAlone:
             def store(connection: object, held: frozenset[str], results: list[Result] = results) -> None:
                 sink.store([one for one in results if one.id in held], connection=connection)
 
-            queue.ack(lease, [one.id for one in results], storing=store)
+            if not together:
+                sink.store(results)
+            queue.ack(lease, [one.id for one in results], storing=store if together else None)
 
     def stored(self) -> int:
-        return right_ones((one.id, one.value) for one in self._sink.results())
+        return _stored(self._url)
 
     def left(self) -> int:
         stats = self._queue.stats()
         return (stats.ready or 0) + (stats.leased or 0) + (stats.dead or 0)
+
+
+def _stored(url: str) -> int:
+    sink = open_sink(url)
+    try:
+        return right_ones((one.id, one.value) for one in sink.results())
+    finally:
+        sink.close()
+
+
+# --- on which queue, and which sink -------------------------------------------------------------------
+
+
+def _one_file(place: Place) -> tuple[str, str]:
+    """Stored and acknowledged in one transaction."""
+    url = f"sqlite:///{place.folder}/work.db"
+    return url, url
+
+
+def _two_files(place: Place) -> tuple[str, str]:
+    """Results in a file of their own, synced before each acknowledgement."""
+    return f"sqlite:///{place.folder}/work.db", f"sqlite:///{place.folder}/results.db"
+
+
+def _one_database(place: Place) -> tuple[str, str]:
+    return place.server, f"{place.server}?table=labels"
+
+
+def _pubsub(place: Place) -> tuple[str, str]:
+    """The ledger and the results in one SQLite file."""
+    from benchmarks.batch.on_pubsub import fresh_subscription
+
+    project, topic, subscription = fresh_subscription(place.server)
+    results = f"sqlite:///{place.folder}/results.db"
+    return f"pubsub://{project}/{subscription}?topic={topic}&ledger={results}", results
+
+
+def outlast_sqlite(place: Place) -> _Outlast:
+    return _Outlast(place, _one_file(place))
+
+
+def outlast_two_files(place: Place) -> _Outlast:
+    return _Outlast(place, _two_files(place))
+
+
+def outlast_postgres(place: Place) -> _Outlast:
+    return _Outlast(place, _one_database(place))
+
+
+def outlast_pubsub(place: Place) -> _Outlast:
+    return _Outlast(place, _pubsub(place))
+
+
+def adapters_sqlite(place: Place) -> _AdaptersAlone:
+    return _AdaptersAlone(place, _one_file(place))
+
+
+def adapters_postgres(place: Place) -> _AdaptersAlone:
+    return _AdaptersAlone(place, _one_database(place))
+
+
+def adapters_pubsub(place: Place) -> _AdaptersAlone:
+    return _AdaptersAlone(place, _pubsub(place))

@@ -10,7 +10,7 @@ OF_SQLITE, OF_POSTGRES, OF_PUBSUB = "batch: SQLite", "batch: PostgreSQL", "batch
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One table of the report. `contenders` are classes by the names of their cases; LIMITS is the loop by hand.
+    """One table of the report. `contenders` by case: what makes one at a Place; that of LIMITS is the loop by hand.
 
     Items take no time. Peers are given a tenth as many, since some of them become slower with the length of the queue;
     per item that favours them. `server`: a kind of benchmarks.batch.servers, None for none.
@@ -35,9 +35,9 @@ SETTINGS = {
         chunk=32,
         contenders={
             LIMITS: "raw:RawSqlite",
-            "outlast": "ours:OutlastSqlite",
-            "outlast, sink in a second file": "ours:OutlastTwoFiles",
-            "outlast adapters, no worker": "ours:AdaptersAlone",
+            "outlast": "ours:outlast_sqlite",
+            "outlast, sink in a second file": "ours:outlast_two_files",
+            "outlast adapters, no worker": "ours:adapters_sqlite",
             "litequeue": "embedded:LiteQueueCase",
             "huey": "embedded:HueyCase",
             "huey, synced": "embedded:SyncedHuey",
@@ -51,7 +51,8 @@ SETTINGS = {
         chunk=100,
         contenders={
             LIMITS: "raw:RawPostgres",
-            "outlast": "ours:OutlastPostgres",
+            "outlast": "ours:outlast_postgres",
+            "outlast adapters, no worker": "ours:adapters_postgres",
             "pgqueuer": "on_postgres:PgQueuerCase",
             "procrastinate": "on_postgres:ProcrastinateCase",
         },
@@ -63,7 +64,8 @@ SETTINGS = {
         chunk=100,
         contenders={
             LIMITS: "on_pubsub:RawPubSub",
-            "outlast": "ours:OutlastPubSub",
+            "outlast": "ours:outlast_pubsub",
+            "outlast adapters, no worker": "ours:adapters_pubsub",
             "streaming pull": "on_pubsub:StreamingPull",
         },
         server="pubsub",
