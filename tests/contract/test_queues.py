@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from service import postgres_server
 
 from outlast.items import Draft, Failure, Lease, Queue
+from outlast.queues.postgres import PostgresQueue
 from outlast.queues.sqlite import SqliteQueue
 from outlast.testing import FakeClock, MemoryQueue
 
@@ -37,8 +39,22 @@ def _sqlite(tmp_path: Path) -> Place:
     return Place(again=lambda: SqliteQueue(f"sqlite:///{tmp_path}/work.db", clock=clock), let_pass=clock.advance)
 
 
+def _postgres(tmp_path: Path) -> Place:
+    url = postgres_server.fresh_queue()
+    mine = f"(SELECT queue FROM outlast_queues WHERE name = '{url.partition('=')[2]}')"
+
+    def let_pass(seconds: float) -> None:  # for everybody who asks the server's clock
+        postgres_server.execute(
+            url,
+            f"UPDATE outlast_leases SET until = until - interval '{seconds} s' WHERE queue = {mine}",
+            f"UPDATE outlast_items SET not_before = not_before - interval '{seconds} s' WHERE queue = {mine}",
+        )
+
+    return Place(again=lambda: PostgresQueue(url), let_pass=let_pass)
+
+
 # One row per queue: how a fresh one is made.
-QUEUES: dict[str, Callable[[Path], Place]] = {"memory": _memory, "sqlite": _sqlite}
+QUEUES: dict[str, Callable[[Path], Place]] = {"memory": _memory, "sqlite": _sqlite, "postgres": _postgres}
 
 
 @pytest.fixture(params=QUEUES)
