@@ -33,6 +33,10 @@ _OWN_DEFAULTS: dict[str, str | int] = {
     "tcp_user_timeout": 30_000,
     "application_name": "outlast",
 }
+# Without a compiler, too, which starts for a tenth of a second when a plan looks dear, as one with a forbidden part does.
+_BY_INDEX = "SELECT " + ", ".join(
+    f"set_config('{way}', 'off', true)" for way in ("enable_seqscan", "enable_bitmapscan", "enable_sort", "jit")
+)
 # Classes of SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html, 2026-11-30).
 _CONNECTION = ("08", "57P")  # the connection, and the server going down or coming up
 # Of uniqueness: a statement that was thought lost has come first (a lease has its token, a table its name).
@@ -107,7 +111,8 @@ class PostgresDatabase:
             ours = {name: value for name, value in _OWN_DEFAULTS.items() if name not in given}
             if "PGCONNECT_TIMEOUT" in os.environ:
                 ours.pop("connect_timeout", None)
-            return own, make_conninfo(**{**ours, **given, "client_encoding": "utf8"})
+            settings: dict[str, Any] = {**ours, **given, "client_encoding": "utf8"}
+            return own, make_conninfo(**settings)
         except psycopg.Error:  # its words may hold a part of the password
             raise unreadable from None
 
@@ -194,8 +199,9 @@ class PostgresDatabase:
 
     def _give_back(self, connection: "_BoundedConnection") -> None:
         with self._lock:
-            usable = self._owner == os.getpid() and connection.info.transaction_status == TransactionStatus.IDLE
-            if usable and len(self._idle) < _MOST_IDLE:
+            self._disown()
+            idle = connection.info.transaction_status == TransactionStatus.IDLE
+            if idle and len(self._idle) < _MOST_IDLE:
                 self._idle.append(connection)
                 return
         connection.close()
@@ -229,8 +235,8 @@ class _BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
 
     answer_seconds: float | None = ANSWER_SECONDS
 
-    def __del__(self) -> None:
-        """Warns of nothing: who drops a queue drops its sessions, and the client's library ends those of its process."""
+    def __del__(self, *_: Any) -> None:
+        """Warns of nothing: who drops a queue drops its sessions, and the client ends those of its process."""
 
     def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
         """Does what Connection.wait does, up to a limit."""
@@ -259,11 +265,12 @@ class _BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
 def one_trip(connection: Connection, *, durable: bool = True) -> Iterator[None]:
     """A transaction whose statements are sent together; what they return can be fetched after it.
 
+    They find their rows by an index, in its order, whatever the server thinks of how many there are: what it knows of a
+    queue is old, and wrong by then. To read all and sort out a hundred is cheaper once, but not for each hundred.
     Without `durable`, a crash of the server (not of this process) may undo it.
     """
     with pipeline(connection), connection.transaction():
-        if not durable:
-            connection.execute("SET LOCAL synchronous_commit = off")
+        connection.execute(_BY_INDEX if durable else f"{_BY_INDEX}, set_config('synchronous_commit', 'off', true)")
         yield
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from service import postgres_server
 
 from outlast.items import Draft, Failure, Lease, Queue
 from outlast.queues.postgres import PostgresQueue
 from outlast.queues.sqlite import SqliteQueue
 from outlast.testing import FakeClock, MemoryQueue
+from service import postgres_server
 
 
 @dataclass(frozen=True)

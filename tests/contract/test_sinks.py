@@ -5,11 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from service import postgres_server
 
 from outlast.items import CompactableSink, LeasedItem, Result, Sink, Stored
 from outlast.registry import open_sink
 from outlast.testing import MemorySink
+from service import postgres_server
 
 
 def _sqlite(tmp_path: Path) -> Callable[[], Sink]:

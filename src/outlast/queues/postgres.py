@@ -3,7 +3,8 @@
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, TypeVar
 
 from outlast.errors import QueueUnreachable, SettingsError
 from outlast.items import (
@@ -25,6 +26,8 @@ _MOST_PAYLOAD_BYTES = 64 << 20
 _MOST_ID_BYTES = 2000  # an entry of an index has to fit into a third of a page
 _OLDEST_SERVER = 130_000
 _FIRST_PAGE = 100
+
+T = TypeVar("T")
 
 
 class PostgresQueue:
@@ -88,12 +91,16 @@ class PostgresQueue:
             if again and (rows := connection.execute(sql.OF_LEASE, told).fetchall()):
                 return rows
             with one_trip(connection, durable=False):
+                taken = connection.execute(sql.TAKE_UNLESS, told)
+            if rows := taken.fetchall():
+                return rows
+            with one_trip(connection, durable=False):
                 connection.execute(sql.END_EXPIRED, told)
                 connection.execute(sql.MAKE_DUE, told)
                 taken = connection.execute(sql.TAKE, told)
             return taken.fetchall()
 
-        rows = self._database.run(work)
+        rows = sorted(self._database.run(work))
         return _lease(number, rows) if rows else None
 
     def begin(self, lease: Lease) -> bool:
@@ -186,7 +193,7 @@ class PostgresQueue:
         last, most = -1, _FIRST_PAGE
         while True:
             told = {"queue": self._number(), "last": last, "most": most}
-            rows = self._database.run(lambda connection, _, told=told: connection.execute(page, told).fetchall())
+            rows = self._database.run(partial(_page, page, told))
             for _, name, code, *rest in rows:
                 yield ItemState(name, sql.STATE_OF[code], *rest)
             if len(rows) < most:
@@ -209,11 +216,11 @@ class PostgresQueue:
 
     # --- the tables ---------------------------------------------------------------------------------
 
-    def _once(self, work: Callable[[Connection], tuple[Any, str]]) -> Any:
+    def _once(self, work: Callable[[Connection], tuple[T, str]]) -> T:
         """What `work` returns with the number of its transaction, which is not repeated if it has happened."""
-        last: list[tuple[Any, str]] = []
+        last: list[tuple[T, str]] = []
 
-        def once(connection: Connection, again: bool) -> Any:
+        def once(connection: Connection, again: bool) -> T:
             if again and last:
                 value, transaction = last.pop()
                 [(happened,)] = connection.execute(sql.HAS_COMMITTED, (transaction,)).fetchall()
@@ -260,6 +267,12 @@ class PostgresQueue:
         [(there,)] = connection.execute(sql.EXISTS).fetchall()
         row = connection.execute(sql.FIND_QUEUE, (self._queue_name,)).fetchone() if there else None
         return None if row is None else (row[0], row[1])
+
+
+def _page(statement: str, told: Mapping[str, Any], connection: Connection, _: bool) -> list[tuple[Any, ...]]:
+    with one_trip(connection):
+        page = connection.execute(statement, told)
+    return page.fetchall()
 
 
 def _lease(number: int, rows: Sequence[tuple[Any, ...]]) -> Lease:
