@@ -33,7 +33,7 @@ _OWN_DEFAULTS: dict[str, str | int] = {
     "tcp_user_timeout": 30_000,
     "application_name": "outlast",
 }
-# Without a compiler, too, which starts for a tenth of a second when a plan looks dear, as one with a forbidden part does.
+# Without a compiler, too: it takes a tenth of a second when a plan looks dear, as one with a forbidden part does.
 _BY_INDEX = "SELECT " + ", ".join(
     f"set_config('{way}', 'off', true)" for way in ("enable_seqscan", "enable_bitmapscan", "enable_sort", "jit")
 )
@@ -142,8 +142,8 @@ class PostgresDatabase:
                 self._discard(connection, others=lost)
                 may_pass = connection is None or lost or _begins(error, _PASSING)
                 if not may_pass or _is_refusal(error) or time.monotonic() + pause > until:
-                    self._raise_translated(error)
-                unsure = unsure or (may_pass and connection is not None)
+                    self._raise_translated(error, connection)
+                unsure = unsure or connection is not None
             except BaseException:
                 self._discard(connection)
                 raise
@@ -158,18 +158,17 @@ class PostgresDatabase:
         """A session in a transaction, for a reader that takes its time; what fails then is not repeated."""
         connection = self.run(lambda _, __: self._connected(ANSWER_SECONDS))
         try:
-            with self.translating(), connection.transaction():
+            with self._translating(connection), connection.transaction():
                 yield connection
         finally:
             connection.close()
 
     @contextmanager
-    def translating(self) -> Iterator[None]:
-        """Errors of the server as outlast's."""
+    def _translating(self, connection: Connection) -> Iterator[None]:
         try:
             yield
         except psycopg.Error as error:
-            self._raise_translated(error)
+            self._raise_translated(error, connection)
 
     def close(self) -> None:
         """Ends all sessions that are not in use."""
@@ -218,9 +217,11 @@ class PostgresDatabase:
         if self._owner != os.getpid():
             self._idle, self._owner = [], os.getpid()
 
-    def _raise_translated(self, error: psycopg.Error) -> NoReturn:
+    def _raise_translated(self, error: psycopg.Error, connection: Connection | None) -> NoReturn:
         said = f"{self.shown}: {' '.join(str(error).split()) or type(error).__name__}"
         if _is_refusal(error):
+            raise SettingsError(said) from error
+        if connection is None and isinstance(error, psycopg.ProgrammingError):  # a setting's value, found out late
             raise SettingsError(said) from error
         if isinstance(error, psycopg.OperationalError | psycopg.InternalError | psycopg.IntegrityError):
             raise self._unreachable(said) from error

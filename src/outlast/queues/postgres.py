@@ -245,28 +245,24 @@ class PostgresQueue:
                 f"{self._database.shown} is PostgreSQL {connection.info.server_version // 10_000}, and 13 or newer is "
                 "needed"
             )
-        found = self._find(connection)
-        if found is None:
+        [(there,)] = connection.execute(sql.EXISTS).fetchall()
+        if not there:
             with connection.transaction():
+                # "If not exists" alone does not wait for somebody who is making it.
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (sql.MAKING,))
-                [(there,)] = connection.execute(sql.EXISTS).fetchall()
-                for statement in () if there else sql.SCHEMA:
+                for statement in sql.SCHEMA:
                     connection.execute(statement)
-                connection.execute(sql.ADD_QUEUE, (self._queue_name, sql.FORMAT))
-            found = self._find(connection)
-            assert found is not None, "a queue that was just made is there"
-        number, written = found
+        row = connection.execute(sql.FIND_QUEUE, (self._queue_name,)).fetchone()
+        if row is None:
+            connection.execute(sql.ADD_QUEUE, (self._queue_name, sql.FORMAT))
+            [row] = connection.execute(sql.FIND_QUEUE, (self._queue_name,)).fetchall()
+        number, written = row
         if written > sql.FORMAT:
             raise SettingsError(
                 f"{self._database.shown}: a newer outlast made this queue (format {written}, this one knows "
                 f"{sql.FORMAT}); install that version"
             )
-        return number
-
-    def _find(self, connection: Connection) -> tuple[int, int] | None:
-        [(there,)] = connection.execute(sql.EXISTS).fetchall()
-        row = connection.execute(sql.FIND_QUEUE, (self._queue_name,)).fetchone() if there else None
-        return None if row is None else (row[0], row[1])
+        return int(number)
 
 
 def _page(statement: str, told: Mapping[str, Any], connection: Connection, _: bool) -> list[tuple[Any, ...]]:

@@ -24,11 +24,11 @@ MAKING = 0x6F75746C617374  # the number of the advisory lock under which tables 
 # them reads all items to find a hundred. Without them, each statement finds its rows by the index meant for it: items
 # by their numbers, which the lease has.
 SCHEMA = (
-    """CREATE TABLE outlast_queues (
+    """CREATE TABLE IF NOT EXISTS outlast_queues (
         queue integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text COLLATE "C" NOT NULL UNIQUE,
         format smallint NOT NULL)""",
-    "CREATE SEQUENCE outlast_order",
-    """CREATE TABLE outlast_items (
+    "CREATE SEQUENCE IF NOT EXISTS outlast_order",
+    """CREATE TABLE IF NOT EXISTS outlast_items (
         seq bigint PRIMARY KEY, claim bigint NOT NULL DEFAULT 0, lease bigint,
         published timestamptz NOT NULL DEFAULT clock_timestamp(), not_before timestamptz,
         queue integer NOT NULL, errors integer NOT NULL DEFAULT 0, deaths integer NOT NULL DEFAULT 0,
@@ -37,14 +37,14 @@ SCHEMA = (
         UNIQUE (id, queue))""",
     """ALTER TABLE outlast_items ALTER queue SET STATISTICS 0, ALTER state SET STATISTICS 0,
         ALTER id SET STATISTICS 0, ALTER lease SET STATISTICS 0, ALTER not_before SET STATISTICS 0""",
-    "CREATE INDEX outlast_ready ON outlast_items (queue, state, seq) WHERE state <= 1",
-    "CREATE INDEX outlast_later ON outlast_items (queue, not_before) WHERE state = 2",
-    "CREATE INDEX outlast_dead ON outlast_items (queue, seq) WHERE state = 5",
-    """CREATE TABLE outlast_leases (
+    "CREATE INDEX IF NOT EXISTS outlast_ready ON outlast_items (queue, state, seq) WHERE state <= 1",
+    "CREATE INDEX IF NOT EXISTS outlast_later ON outlast_items (queue, not_before) WHERE state = 2",
+    "CREATE INDEX IF NOT EXISTS outlast_dead ON outlast_items (queue, seq) WHERE state = 5",
+    """CREATE TABLE IF NOT EXISTS outlast_leases (
         lease bigint PRIMARY KEY, until timestamptz NOT NULL, queue integer NOT NULL, begun boolean NOT NULL,
         open integer NOT NULL, items bigint[] NOT NULL)""",
-    "CREATE INDEX outlast_until ON outlast_leases (queue, until)",
-    """CREATE TABLE outlast_counts (
+    "CREATE INDEX IF NOT EXISTS outlast_until ON outlast_leases (queue, until)",
+    """CREATE TABLE IF NOT EXISTS outlast_counts (
         queue integer NOT NULL, slot integer NOT NULL, ready bigint NOT NULL, leased bigint NOT NULL,
         done bigint NOT NULL, dead bigint NOT NULL, PRIMARY KEY (queue, slot)) WITH (fillfactor = 50)""",
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import psycopg
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import Identifier
 
 from outlast.errors import SettingsError, SinkUnreachable
 from outlast.items import LeasedItem, Result, SinkTraits, Stored
@@ -17,9 +17,8 @@ _MAKING = 0x6F75746C617375  # the number of the advisory lock under which tables
 _FIRST_PAGE = 100
 
 # The value is text, not jsonb, which would refuse some JSON (a NUL in a string) and change other (large numbers).
-_CREATE = SQL(
-    'CREATE TABLE {table} (id text COLLATE "C" PRIMARY KEY, value text NOT NULL, version text, claim bigint NOT NULL)'
-)
+_CREATE = """CREATE TABLE IF NOT EXISTS {table} (
+    id text COLLATE "C" PRIMARY KEY, value text NOT NULL, version text, claim bigint NOT NULL)"""
 _IS_THERE = "SELECT to_regclass(%s) IS NOT NULL"
 _SHAPE = """SELECT attname, format_type(atttypid, NULL), attnotnull AND NOT atthasdef AND attidentity = ''
     FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"""
@@ -27,18 +26,16 @@ _IS_UNIQUE = """SELECT EXISTS (SELECT FROM pg_index AS i JOIN pg_attribute AS a
         ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
     WHERE i.indrelid = to_regclass(%s) AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indnkeyatts = 1
         AND i.indpred IS NULL AND i.indexprs IS NULL AND a.attname = 'id')"""
-_KNOWN = SQL("SELECT id, version, claim FROM {table} WHERE id = ANY (%(ids)b::text[])")
+_KNOWN = "SELECT id, version, claim FROM {table} WHERE id = ANY (%(ids)b::text[])"
 # In the order of ids, so that of two that store the same ones none waits for what the other holds.
-_UPSERT = SQL(
-    """INSERT INTO {table} AS t (id, value, version, claim)
+_UPSERT = """INSERT INTO {table} AS t (id, value, version, claim)
     SELECT id, value, version, claim
     FROM unnest(%(ids)b::text[], %(values)b::text[], %(versions)b::text[], %(claims)b::bigint[])
         AS told (id, value, version, claim)
     ORDER BY id COLLATE "C"
     ON CONFLICT (id) DO UPDATE SET value = excluded.value, version = excluded.version, claim = excluded.claim
     WHERE excluded.claim >= t.claim"""
-)
-_ALL = SQL("SELECT id, value, version, claim FROM {table}")
+_ALL = "SELECT id, value, version, claim FROM {table}"
 
 
 class PostgresSink:
@@ -63,11 +60,10 @@ class PostgresSink:
                 f"{self._database.shown}: table={'.'.join(names)!r} is not a table's name that a sink can have: one to "
                 f"{_MOST_NAME_BYTES} bytes, with at most one dot behind the schema, and not one of outlast's own"
             )
-        table = Identifier(*names)
-        self._table = table.as_string(None)
-        self._create, self._known, self._upsert, self._all = (
-            statement.format(table=table) for statement in (_CREATE, _KNOWN, _UPSERT, _ALL)
-        )
+        self._table = Identifier(*names).as_string(None)
+        self._create, self._all = (statement.format(table=self._table) for statement in (_CREATE, _ALL))
+        escaped = self._table.replace("%", "%%")  # in statements that have parameters
+        self._known, self._upsert = (statement.format(table=escaped) for statement in (_KNOWN, _UPSERT))
 
     @property
     def url(self) -> str:
@@ -87,9 +83,9 @@ class PostgresSink:
     def _make(self, connection: Connection) -> None:
         if not _says(connection, _IS_THERE, self._table):
             with connection.transaction():
+                # "If not exists" alone does not wait for somebody who is making it.
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING,))
-                if not _says(connection, _IS_THERE, self._table):
-                    connection.execute(self._create)
+                connection.execute(self._create)
         lacks = self._lacks(connection)
         if lacks:
             raise SettingsError(
