@@ -53,8 +53,31 @@ def _postgres(tmp_path: Path) -> Place:
     return Place(again=lambda: PostgresQueue(url), let_pass=let_pass)
 
 
+def _postgres_losing_answers(tmp_path: Path) -> Place:
+    """As above, and whatever is asked happens, its answer is lost, and it is asked again."""
+    place = _postgres(tmp_path)
+
+    def again() -> Queue:
+        queue = place.again()
+        run = queue._database.run
+
+        def twice(work, **how):
+            run(work, **how)
+            return run(lambda connection, _: work(connection, True), **how)
+
+        queue._database.run = twice
+        return queue
+
+    return Place(again=again, let_pass=place.let_pass)
+
+
 # One row per queue: how a fresh one is made.
-QUEUES: dict[str, Callable[[Path], Place]] = {"memory": _memory, "sqlite": _sqlite, "postgres": _postgres}
+QUEUES: dict[str, Callable[[Path], Place]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+    "postgres": _postgres,
+    "postgres, losing answers": _postgres_losing_answers,
+}
 
 
 @pytest.fixture(params=QUEUES)

@@ -158,6 +158,7 @@ class PostgresQueue:
         told = {
             "queue": self._number(),
             "lease": int(lease.token),
+            "mark": secrets.randbits(62),
             "ids": list(reasons),
             "reasons": list(reasons.values()),
             **more,

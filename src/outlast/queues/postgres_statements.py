@@ -15,9 +15,9 @@ STATE_OF: dict[int, State] = {code: name for name, codes in STATES.items() for c
 FORMAT = 1
 MAKING = 0x6F75746C617374  # the number of the advisory lock under which tables are made: "outlast"
 
-# A lease is one row, with the numbers of its items; these keep the number of the lease that holds them, or that was the
-# last to settle them, so that a verb whose answer was lost can be told from one that never arrived. The counts are
-# spread over slots, since a single row would make everybody wait for everybody. Collation "C" is what an index
+# A lease is one row, with the numbers of its items; these keep the number of the lease that holds them, or else of what
+# was the last to settle them, so that a verb whose answer was lost can be told from one that never arrived. The counts
+# are spread over slots, since a single row would make everybody wait for everybody. Collation "C" is what an index
 # survives when the system's library changes its order.
 #
 # No statistics are kept: those of an hour ago say "nothing is leased" or "this queue has one item", and a plan made on
@@ -139,11 +139,11 @@ LIFT = f"""UPDATE outlast_items AS i SET claim = told.claim
 
 
 def _settle(change: str) -> str:
-    """Changes the items that the lease holds; with `again`, those that it has changed before count, too."""
+    """Changes the items that the lease holds, and marks them; with `again`, those that are marked already count, too."""
     return f"""WITH held AS MATERIALIZED (
         SELECT lease, items FROM outlast_leases WHERE lease = %(lease)s FOR KEY SHARE),
     settled AS (
-        UPDATE outlast_items AS i SET {change}
+        UPDATE outlast_items AS i SET lease = %(mark)s, {change}
         FROM unnest(%(ids)b::text[], %(reasons)b::text[]) AS told (id, reason)
         WHERE i.seq = ANY (ARRAY(SELECT unnest(items) FROM held)) AND i.id = told.id AND i.state = 3
             AND i.lease = %(lease)s
@@ -161,7 +161,7 @@ def _settle(change: str) -> str:
         UPDATE outlast_leases SET open = open - (SELECT count(*) FROM settled) WHERE lease = %(lease)s)
     SELECT id FROM settled UNION ALL
     SELECT id FROM outlast_items
-    WHERE %(again)s AND queue = %(queue)s AND id = ANY (%(ids)b::text[]) AND lease = %(lease)s AND state <> 3"""
+    WHERE %(again)s AND queue = %(queue)s AND id = ANY (%(ids)b::text[]) AND lease = %(mark)s AND state <> 3"""
 
 
 _BACK = "CASE WHEN i.deaths > 0 THEN 1 ELSE 0 END"
