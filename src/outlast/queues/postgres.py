@@ -19,7 +19,7 @@ from outlast.items import (
     State,
     Storing,
 )
-from outlast.postgresql import PATIENCE_SECONDS, Connection, PostgresDatabase, one_trip, pipeline, rows_to_read
+from outlast.postgresql import PATIENCE_SECONDS, Connection, PostgresDatabase, one_trip, rows_to_read
 from outlast.queues import postgres_statements as sql
 
 _MOST_PAYLOAD_BYTES = 64 << 20
@@ -181,7 +181,7 @@ class PostgresQueue:
         told = {"queue": self._number()}
 
         def work(connection: Connection, _: bool) -> QueueStats:
-            with pipeline(connection):
+            with one_trip(connection):
                 counts, oldest = connection.execute(sql.STATS, told), connection.execute(sql.OLDEST, told)
             [(ready, leased, done, dead)], [(age,)] = counts.fetchall(), oldest.fetchall()
             return QueueStats(ready, leased, done, dead, oldest_seconds=age)

@@ -139,7 +139,7 @@ LIFT = f"""UPDATE outlast_items AS i SET claim = told.claim
 
 
 def _settle(change: str) -> str:
-    """Changes the items that the lease holds, and marks them; with `again`, those that are marked already count, too."""
+    """Changes the items that the lease holds, and marks them; with `again`, those marked before count, too."""
     return f"""WITH held AS MATERIALIZED (
         SELECT lease, items FROM outlast_leases WHERE lease = %(lease)s FOR KEY SHARE),
     settled AS (
