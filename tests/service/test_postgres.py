@@ -48,32 +48,31 @@ def test_work_goes_on_after_the_server_was_killed_and_started_again() -> None:
         queue, sink = PostgresQueue(server.url), PostgresSink(f"{server.url}?table=labels")
         sink.prepare()
         queue.publish(drafts(1500))
-        down = threading.Event()
+        slow = taken(queue, 5, seconds=0.5)
+        assert slow is not None
 
         def work() -> None:
             mine, into = PostgresQueue(server.url), PostgresSink(f"{server.url}?table=labels")
             while lease := taken(mine, 5):
-                assert len(stored_and_acked(mine, into, lease)) == len(lease.items)
-                down.wait(0.002)
+                stored_and_acked(mine, into, lease)  # or nothing of it: the server may have forgotten the lease
+                time.sleep(0.002)
 
         with ThreadPoolExecutor(3) as pool:
             workers = [pool.submit(work) for _ in range(3)]
             time.sleep(0.3)
             server.stop_at_once()
-            assert 0 < execute_later(server, queue) < 1500
+            time.sleep(0.5)
+            server.start()
+            assert 0 < (queue.stats().done or 0) < 1500
             for worker in workers:
                 worker.result()
+        # It ended while nobody could renew it, which is not its worker's fault.
+        assert queue.extend(slow.renewal, 60)
+        assert len(stored_and_acked(queue, sink, slow)) == 5
         assert {result.id for result in sink.results()} == {draft.id for draft in drafts(1500)}
         stats = queue.stats()
         assert (stats.ready, stats.leased, stats.done, stats.dead) == (0, 0, 1500, 0)
-        assert {(item.claim, item.deaths) for item in queue.items()} == {(1, 0)}
-
-
-def execute_later(server: postgres_server.Server, queue: PostgresQueue) -> int:
-    """Starts the server again; returns how many were done by then."""
-    time.sleep(0.3)
-    server.start()
-    return queue.stats().done or 0
+        assert {item.deaths for item in queue.items()} == {0}
 
 
 def test_a_server_that_stays_away_is_named_without_its_password() -> None:

@@ -41,8 +41,8 @@ SCHEMA = (
     "CREATE INDEX IF NOT EXISTS outlast_later ON outlast_items (queue, not_before) WHERE state = 2",
     "CREATE INDEX IF NOT EXISTS outlast_dead ON outlast_items (queue, seq) WHERE state = 5",
     """CREATE TABLE IF NOT EXISTS outlast_leases (
-        lease bigint PRIMARY KEY, until timestamptz NOT NULL, queue integer NOT NULL, begun boolean NOT NULL,
-        open integer NOT NULL, items bigint[] NOT NULL)""",
+        lease bigint PRIMARY KEY, until timestamptz NOT NULL, renewed timestamptz NOT NULL DEFAULT clock_timestamp(),
+        queue integer NOT NULL, begun boolean NOT NULL, open integer NOT NULL, items bigint[] NOT NULL)""",
     "CREATE INDEX IF NOT EXISTS outlast_until ON outlast_leases (queue, until)",
     """CREATE TABLE IF NOT EXISTS outlast_counts (
         queue integer NOT NULL, slot integer NOT NULL, ready bigint NOT NULL, leased bigint NOT NULL,
@@ -79,10 +79,14 @@ HAS_COMMITTED = "SELECT pg_xact_status(%s::xid8) = 'committed'"
 
 # --- leases -------------------------------------------------------------------------------------------
 
+# While the server was down nobody could renew a lease: those of before have some seconds more, unless they were ended.
+_PAST = """until <= (SELECT clock_timestamp()) AND (
+    until = '-infinity' OR renewed > pg_postmaster_start_time()
+    OR clock_timestamp() > pg_postmaster_start_time() + interval '10 s')"""
 # Whoever settles something holds its lease FOR KEY SHARE: passed over here, and not in the way of an extension.
 END_EXPIRED = f"""WITH expired AS (
         DELETE FROM outlast_leases WHERE lease = ANY (ARRAY(
-            SELECT lease FROM outlast_leases WHERE queue = %(queue)s AND until <= (SELECT clock_timestamp())
+            SELECT lease FROM outlast_leases WHERE queue = %(queue)s AND {_PAST}
             ORDER BY until LIMIT 200 FOR UPDATE SKIP LOCKED))
         RETURNING lease, begun, items),
     ended AS (
@@ -120,8 +124,8 @@ _TAKE = f"""WITH others AS (
 # Takes nothing where something has to be ended first. Most often nothing has, and to plan for it takes the server
 # longer than all the rest.
 TAKE_UNLESS = _TAKE.format(
-    unless="""NOT EXISTS (
-        SELECT FROM outlast_leases WHERE queue = %(queue)s AND until <= (SELECT clock_timestamp())
+    unless=f"""NOT EXISTS (
+        SELECT FROM outlast_leases WHERE queue = %(queue)s AND {_PAST}
         UNION ALL SELECT FROM outlast_items
         WHERE queue = %(queue)s AND state = 2 AND not_before <= (SELECT clock_timestamp()))"""
 )
@@ -129,7 +133,8 @@ TAKE = _TAKE.format(unless="true")
 _OF_LEASE = "seq = ANY (ARRAY(SELECT unnest(items) FROM outlast_leases WHERE lease = %(lease)s))"
 OF_LEASE = f"SELECT {_ITEM} FROM outlast_items WHERE {_OF_LEASE} AND lease = %(lease)s AND state = 3 ORDER BY seq"
 BEGIN = "UPDATE outlast_leases SET begun = true WHERE lease = %s"
-EXTEND = "UPDATE outlast_leases SET until = clock_timestamp() + make_interval(secs => %s) WHERE lease = %s"
+EXTEND = """UPDATE outlast_leases SET until = clock_timestamp() + make_interval(secs => %s),
+    renewed = clock_timestamp() WHERE lease = %s"""
 EXPIRE = "UPDATE outlast_leases SET until = '-infinity' WHERE lease = %s"
 LIFT = f"""UPDATE outlast_items AS i SET claim = told.claim
     FROM unnest(%(ids)b::text[], %(claims)b::bigint[]) AS told (id, claim)
