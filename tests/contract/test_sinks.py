@@ -15,13 +15,17 @@ def _sqlite(tmp_path: Path) -> Callable[[], Sink]:
     return lambda: open_sink(f"sqlite:///{tmp_path}/results.db?table=labels")
 
 
+def _jsonl(tmp_path: Path) -> Callable[[], Sink]:
+    return lambda: open_sink(f"jsonl:{tmp_path}/results.jsonl")
+
+
 def _memory(tmp_path: Path) -> Callable[[], Sink]:
     sink = MemorySink()
     return lambda: sink
 
 
 # One row per sink: how to open, again and again, one that is fresh at first.
-SINKS: dict[str, Callable[[Path], Callable[[], Sink]]] = {"memory": _memory, "sqlite": _sqlite}
+SINKS: dict[str, Callable[[Path], Callable[[], Sink]]] = {"memory": _memory, "sqlite": _sqlite, "jsonl": _jsonl}
 
 
 @pytest.fixture(params=SINKS)
