@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from outlast.items import LeasedItem, Result
@@ -22,19 +23,16 @@ from outlast.sinks.jsonl import JsonlSink
 
 CHUNK = 8
 RESULTS = [
-    Result(
-        f"Bild-{number:03d}-ä🦜",
-        json.dumps({"Tier": "Häher 🦜" * (number % 5), "n": number}, ensure_ascii=False),
-        "1",
-        1,
-    )
-    for number in range(200)
+    Result(f"Bild-{n:03d}-ä🦜", json.dumps({"Tier": "Häher 🦜" * (n % 5), "n": n}, ensure_ascii=False), "1", 1)
+    for n in range(200)
 ]
 
 
-def work(
-    path: Path, results: Sequence[Result], computed: Callable[[Sequence[Result]], None] = lambda some: None
-) -> None:
+def nothing(_some: Sequence[Result]) -> None:
+    """Nobody wants to know."""
+
+
+def work(path: Path, results: Sequence[Result], computed: Callable[[Sequence[Result]], None] = nothing) -> None:
     """What a worker does: asks what is there, computes the rest, stores it."""
     sink = JsonlSink(f"jsonl:{path}")
     sink.prepare()
@@ -78,15 +76,15 @@ def cut_at(folder: Path, points: Sequence[int]) -> None:
     for point in points:
         path = folder / str(point) / "results.jsonl"
         path.parent.mkdir(parents=True)
-        assert life(lambda: cut_life(path, point), path.with_name("first")) == signal.SIGKILL
+        assert life(partial(cut_life, path, point), path.with_name("first")) == signal.SIGKILL
         path.with_name("left").write_bytes(path.read_bytes())
-        count = path.with_name("computed")
+        assert life(partial(counted_life, path), path.with_name("second")) == 0
 
-        def computed(some: Sequence[Result]) -> None:
-            with count.open("a") as said:
-                said.writelines(f"{one.id}\n" for one in some)
 
-        assert life(lambda: work(path, RESULTS, computed), path.with_name("second")) == 0
+def counted_life(path: Path) -> None:
+    with path.with_name("computed").open("a") as said:
+        work(path, RESULTS, lambda some: said.writelines(f"{one.id}\n" for one in some))
+        said.flush()
 
 
 # --- a kill between any two calls ---------------------------------------------------------------------
@@ -147,7 +145,7 @@ def killed_at_calls(folder: Path, call: int, step: int) -> int:
         sink.prepare()
         sink.store(OLD)
         sink.close()
-        ended = life(lambda: fated_life(path, call), path.with_name("errors"))
+        ended = life(partial(fated_life, path, call), path.with_name("errors"))
         said = path.with_name("stored")
         new, stored = {one.id: one.value for one in NEW}, said.read_text().split() if said.exists() else []
         after = JsonlSink(f"jsonl:{path}")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import appended_lives
-from appended_lives import CHUNK, RESULTS
+from appended_lives import RESULTS
 from lives import environment
 
 from outlast.sinks.jsonl_lines import line_of
@@ -72,9 +72,8 @@ def test_b36_kills_at_fifty_bytes_of_a_file_lose_nothing_and_double_nothing(quic
 def test_b36_a_kill_between_any_two_calls_leaves_one_line_per_result(quick_folder: Path) -> None:
     step = 1 if ALL else 13
     assert int(victims("calls", quick_folder, 1, step)) >= 500 // step
-    assert CHUNK > 4
 
 
 def test_b36_writers_that_are_killed_beside_others_leave_one_line_per_result(quick_folder: Path) -> None:
-    kills = 200 if ALL else 12
+    kills = 200 if ALL else 30
     assert int(victims("storm", quick_folder, kills)) >= kills
