@@ -8,7 +8,9 @@ import pytest
 
 from outlast.items import CompactableSink, LeasedItem, Result, Sink, Stored
 from outlast.registry import open_sink
+from outlast.sinks.objects import ObjectSink
 from outlast.testing import MemorySink
+from service import servers
 
 
 def _sqlite(tmp_path: Path) -> Callable[[], Sink]:
@@ -19,13 +21,32 @@ def _jsonl(tmp_path: Path) -> Callable[[], Sink]:
     return lambda: open_sink(f"jsonl:{tmp_path}/results.jsonl")
 
 
+def _objects(tmp_path: Path) -> Callable[[], Sink]:
+    return lambda: open_sink(f"{tmp_path}/results")
+
+
+def _objects_on(scheme: str) -> Callable[[Path], Callable[[], Sink]]:
+    def fresh(_folder: Path) -> Callable[[], Sink]:
+        url, variables = servers.fresh_url(scheme), servers.environment_of(scheme)
+        return lambda: ObjectSink(servers.store_at(url, **variables), url=url)
+
+    return fresh
+
+
 def _memory(tmp_path: Path) -> Callable[[], Sink]:
     sink = MemorySink()
     return lambda: sink
 
 
 # One row per sink: how to open, again and again, one that is fresh at first.
-SINKS: dict[str, Callable[[Path], Callable[[], Sink]]] = {"memory": _memory, "sqlite": _sqlite, "jsonl": _jsonl}
+SINKS: dict[str, Callable[[Path], Callable[[], Sink]]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+    "jsonl": _jsonl,
+    "objects": _objects,
+    "objects-gs": _objects_on("gs"),
+    "objects-s3": _objects_on("s3"),
+}
 
 
 @pytest.fixture(params=SINKS)

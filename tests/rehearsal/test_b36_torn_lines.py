@@ -13,7 +13,7 @@ import appended_lives
 from appended_lives import RESULTS
 from lives import environment
 
-from outlast.sinks.jsonl_lines import line_of
+from outlast.sinks.result_lines import line_of
 
 ALL = os.environ.get("OUTLAST_APPEND_KILLS") == "all"
 

@@ -10,8 +10,8 @@ from outlast.errors import SettingsError, SinkUnreachable
 from outlast.items import LeasedItem, Result, SinkTraits, Stored
 from outlast.sinks.jsonl_file import LockedFile, answering, locked
 from outlast.sinks.jsonl_index import Cover, Entry, IndexUnusable, JsonlIndex, Range
-from outlast.sinks.jsonl_lines import Head, NoRecord, line_of, result_of
 from outlast.sinks.jsonl_repair import Repair
+from outlast.sinks.result_lines import Head, NoRecord, line_of, result_of
 from outlast.sqlite_files import refuse_places_without_shared_memory
 
 _PAGE = 500

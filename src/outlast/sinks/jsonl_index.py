@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from outlast.errors import SettingsError, SinkUnreachable
-from outlast.sinks.jsonl_lines import Head
+from outlast.sinks.result_lines import Head
 from outlast.sqlite_files import SqliteFile
 
 _FORMAT = 1

@@ -7,7 +7,7 @@ from outlast.console import Console
 from outlast.errors import SettingsError
 from outlast.sinks.jsonl_file import LockedFile
 from outlast.sinks.jsonl_index import Cover, Entry, IndexUnusable, JsonlIndex, Range
-from outlast.sinks.jsonl_lines import NoJson, NoRecord, head_of, lines_between, looks_cut_short, rest_of_glued
+from outlast.sinks.result_lines import NoJson, NoRecord, head_of, lines_between, looks_cut_short, rest_of_glued
 
 _BATCH_LINES = 1000
 _SHOWN = 60
