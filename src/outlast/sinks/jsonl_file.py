@@ -18,7 +18,7 @@ _LONGEST_PAUSE_SECONDS = 0.02
 _DIGESTED_BYTES = 4096
 _BLOCK_BYTES = 1 << 20
 _BLANKS = b" " * _BLOCK_BYTES
-_NO_FILE = {errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO, errno.EINVAL}
+_NO_FILE = {errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.ENXIO, errno.EINVAL}
 _NO_LOCKS = {errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL}
 
 
