@@ -166,23 +166,21 @@ class ObjectSink:
         try:
             self._store.create(name, data)
         except ObjectExists:
-            if not self._kept([name]):  # a kill left it cut
+            if not self._kept([name], of=result.id):  # a kill left it cut
                 self._store.delete(name)
                 self._store.create(name, data)
 
     def _settled(self, name: str, versions: Iterable[str]) -> _Kept | None:
         """The result of an id, after those that it replaces have been removed."""
-        kept = self._kept([_name(name, version) for version in versions])
+        kept = self._kept([_name(name, version) for version in versions], of=name)
         best = _best(kept)
         for one in kept:
             if one is not best:
                 self._store.delete(one.name)
-        if best is not None and best.head.id != name:
-            raise SettingsError(f"sink={self._url!r}: {best.name} holds {best.head.id!r}, and should hold {name!r}")
         return best
 
-    def _kept(self, names: Iterable[str]) -> list[_Kept]:
-        """The whole results among these objects."""
+    def _kept(self, names: Iterable[str], *, of: str | None = None) -> list[_Kept]:
+        """The whole results among these objects; raises SettingsError for one of another id than `of`."""
         kept = []
         for name in names:
             try:
@@ -190,6 +188,8 @@ class ObjectSink:
                 head = head_of(data)
             except (ObjectMissing, NoJson, NoRecord):
                 continue
+            if of not in (None, head.id):
+                raise SettingsError(f"sink={self._url!r}: {name} holds {head.id!r}, and should hold {of!r}")
             line, mark, count = data.removesuffix(_END).rpartition(_REPLACES)
             if mark and count.isdigit():
                 kept.append(_Kept(name, line + _END, head, (head.claim, int(count), name)))
