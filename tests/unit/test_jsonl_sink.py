@@ -9,11 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from outlast import sqlite_files
 from outlast.errors import SettingsError, SinkUnreachable
 from outlast.items import LeasedItem, Result
-from outlast.sinks import jsonl, jsonl_file
+from outlast.sinks import jsonl, jsonl_file, result_lines
 from outlast.sinks.jsonl import JsonlSink
 from outlast.sinks.result_lines import line_of, rest_of_glued
 
@@ -114,6 +116,30 @@ def test_blanks_are_never_more_than_content_and_a_bit(path: Path, monkeypatch: p
         assert path.stat().st_size <= 2 * content + 1000 + 400
         assert len(lines(path)) == 40
     assert {one.version for one in by_id(other).values()} == {"11"}
+
+
+PIECES = st.lists(
+    st.sampled_from([b" ", b"   ", b"\n", b"{}", b'{"a": "b c"}', "ä🦜".encode(), b" \n \n"]), max_size=20
+)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(pieces=PIECES, block=st.integers(1, 9))
+def test_lines_are_read_alike_wherever_the_blocks_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch, pieces: list[bytes], block: int
+) -> None:
+    content = b"".join(pieces)
+    path.write_bytes(content)
+    expected, start = [], 0
+    for line in content.splitlines(keepends=True):
+        if line.strip():
+            blanks = len(line) - len(line.lstrip(b" "))
+            expected.append((start, start + blanks, line[blanks:]))
+        start += len(line)
+    monkeypatch.setattr(result_lines, "_BLOCK_BYTES", block)
+    with path.open("rb") as file:
+        assert list(result_lines.lines_between(file.fileno(), 0, len(content))) == expected
+        assert list(result_lines.lines_between(file.fileno(), len(content), len(content))) == []
 
 
 # --- which result stays ---------------------------------------------------------------------------------

@@ -15,7 +15,8 @@ from outlast.sinks.result_lines import Head, NoRecord, line_of, result_of
 from outlast.sqlite_files import refuse_places_without_shared_memory
 
 _PAGE = 500
-_SMALL_BYTES = 4 << 20  # rewritten within a fraction of a second
+_SMALL_BYTES = 4 << 20  # rewritten, and its index made anew, in less than a second
+_QUICK_BYTES = 16 << 20  # in a few; a chunk may have to wait for that, but not for more
 _NEEDLESS_BYTES = 1 << 20
 
 T = TypeVar("T")
@@ -32,8 +33,9 @@ class JsonlSink:
     A result that replaces another is appended first. The old line, with its newline, is then overwritten by blanks,
     which makes them the beginning of the line after it, where JSON lets them mean nothing. So every line is one whole
     result for each reader of JSON lines, and their number is that of the results (for a moment, or after a kill until
-    the next look of any process, it may be higher by those that are being replaced). When there is more blank than
-    content, and in `prepare` and `close` earlier, a copy without blanks takes the file's place.
+    the next look of any process, it may be higher by those that are being replaced). `prepare` puts a copy without
+    blanks in the file's place when there is half as much blank as content; up to 4 MiB it and `close` do so always,
+    and up to 16 MiB a chunk may. Such a copy needs the room for itself, and goes without when there is none.
 
     Beside it there is ``PATH.index``, a SQLite file that leads from an id to its line, so that a probe costs the same
     at any size. It is derived: when it is missing, damaged, or of another content (told by inode, length and a digest
@@ -146,13 +148,13 @@ class JsonlSink:
             at += len(line)
         after = repair.add(entries, at, cover, undo=lambda: file.cut(start))
         self._has_replaced = self._has_replaced or after.blank > cover.blank
-        if after.blank > max(_NEEDLESS_BYTES, after.bytes - after.blank):
+        if after.bytes <= _QUICK_BYTES and _is_mostly_blank(after):
             self._rewrite(repair)
 
     def _tidy(self, repair: Repair, cover: Cover) -> None:
         repair.file.drop_unfinished()
         repair.file.sync_folder()
-        if not self._tidy_small(repair, cover) and cover.blank > max(_NEEDLESS_BYTES, cover.bytes // 100):
+        if not self._tidy_small(repair, cover) and _is_mostly_blank(cover):
             self._rewrite(repair)
 
     def _tidy_small(self, repair: Repair, cover: Cover) -> bool:
@@ -175,6 +177,10 @@ class JsonlSink:
             if self._is_current():
                 return _read(file, self._index.page(after, _PAGE))
         return self._exclusively(lambda repair, _cover: _read(repair.file, self._index.page(after, _PAGE)))
+
+
+def _is_mostly_blank(cover: Cover) -> bool:
+    return cover.blank > max(_NEEDLESS_BYTES, (cover.bytes - cover.blank) // 2)
 
 
 def _read(file: LockedFile, entries: Sequence[Entry]) -> list[Result]:

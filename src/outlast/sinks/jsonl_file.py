@@ -44,7 +44,7 @@ class LockedFile:
         start = self.size
         try:
             _write_at(self.handle, data, start)
-            os.fdatasync(self.handle)
+            _sync_data(self.handle)
         except BaseException:
             self.cut(start)
             raise
@@ -57,7 +57,7 @@ class LockedFile:
 
     def cut_durably(self, size: int) -> None:
         os.ftruncate(self.handle, size)
-        os.fdatasync(self.handle)
+        _sync_data(self.handle)
 
     def blank(self, places: Iterable[Range]) -> None:
         """Makes blanks of lines and their newlines: then they belong to the line after them, and mean nothing there."""
@@ -65,7 +65,7 @@ class LockedFile:
             end = min(place.start + place.bytes, self.size)
             for start in range(place.start, end, _BLOCK_BYTES):
                 _write_at(self.handle, _BLANKS[: min(_BLOCK_BYTES, end - start)], start)
-        os.fdatasync(self.handle)
+        _sync_data(self.handle)
 
     def digest(self, end: int, superseded: Sequence[Range] = ()) -> str:
         """Of the last bytes before `end`, as they are once what is superseded is blanks."""
@@ -236,6 +236,10 @@ def _write_at(handle: int, data: bytes, start: int) -> None:
     while rest:
         moved = os.pwrite(handle, rest, start)
         rest, start = rest[moved:], start + moved
+
+
+def _sync_data(handle: int) -> None:
+    getattr(os, "fdatasync", os.fsync)(handle)  # macOS has no fdatasync
 
 
 def _unfinished(path: str) -> str:
