@@ -1,6 +1,6 @@
 """Compaction: parts joined into few files with one row per id, at no risk to a row, whenever it dies."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import chain
