@@ -37,14 +37,14 @@ def _result(number: int, claim: int) -> Result:
     return Result(f"images/{number * 2654435761 % 2**32:010d}.jpg", value, "model-3", claim)
 
 
-def compact(folder: str, rows: int, per_part: int) -> int:
+def compact(folder: str, rows: int, _per_part: int) -> int:
     """Joins the parts; returns how many rows it read, one per id at least."""
     sink = open_sink(f"parquet:{folder}")
     assert sink.compact() == rows
     return rows
 
 
-def open_and_probe(folder: str, rows: int, per_part: int) -> int:
+def open_and_probe(folder: str, rows: int, _per_part: int) -> int:
     """What a worker does at its start, and ten thousand probes."""
     sink = open_sink(f"parquet:{folder}")
     sink.prepare()
@@ -56,7 +56,7 @@ def open_and_probe(folder: str, rows: int, per_part: int) -> int:
     return rows
 
 
-def read(folder: str, rows: int, per_part: int) -> int:
+def read(folder: str, rows: int, _per_part: int) -> int:
     """All results."""
     count = sum(1 for _ in open_sink(f"parquet:{folder}").results())
     assert count == rows
