@@ -67,6 +67,9 @@ class _Batch:
     drafts: list[Draft] = field(default_factory=list)
     lines: dict[str, int | None] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.traits = self.queue.traits
+
     def add(self, row: Row) -> None:
         self.rows += 1
         name = row.id if isinstance(row.id, str) else None
@@ -77,7 +80,7 @@ class _Batch:
                 text = payload_text(row.payload)
             except NotJson as error:
                 why = str(error)
-        most = self.queue.traits.most_payload_bytes
+        most = self.traits.most_payload_bytes
         if why is None and len(text) > most:  # JSON text is ASCII here
             why = f"the payload has {len(text)} bytes, and {most} are allowed; publish where it is instead"
         if why is not None or name is None:
@@ -86,7 +89,7 @@ class _Batch:
             self.drafts.append(Draft(name, text))
             self.lines[name] = row.line
             self.bytes += len(text)
-        if len(self.drafts) >= self.queue.traits.publish_batch or self.bytes >= _BATCH_BYTES:
+        if len(self.drafts) >= self.traits.publish_batch or self.bytes >= _BATCH_BYTES:
             self.send()
 
     def send(self) -> None:
