@@ -72,7 +72,7 @@ def test_every_setting_has_a_loop_by_hand_and_ours() -> None:
 
 def test_memory_that_grows_on_and_on_is_told_from_memory_that_settles() -> None:
     settles = [(float(second), min(100 + 20 * second, 200) << 20) for second in range(100)]
-    grows = [(float(second), (100 + second) << 20) for second in range(100)]
+    grows = [(float(second), (100 + 2 * second) << 20) for second in range(100)]
     part = Part("drain", memory={"settles": settles, "grows": grows})
     assert part.grew() == ["grows"]
 
