@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from outlast.errors import CheckpointCorrupt, ObjectExists, ObjectMissing, SettingsError, StoreUnreachable
+from outlast.mounts import file_system_of
 from outlast.ports import Store
 from outlast.registry import open_store
-from outlast.mounts import file_system_of
 from outlast.stores.mount import MountStore
 from service import servers
 
