@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from unittest import mock
@@ -45,7 +45,7 @@ def make_subscription(
 
     with mock.patch.dict(os.environ, {"PUBSUB_EMULATOR_HOST": host}):
         publisher, subscriber = pubsub_v1.PublisherClient(), pubsub_v1.SubscriberClient()
-    with subscriber, publisher.transport:
+    with closing(subscriber.transport), closing(publisher.transport):
         path = f"projects/{PROJECT}/topics/{topic}"
         publisher.create_topic(request={"name": path})
         wanted = {
