@@ -34,7 +34,8 @@ from outlast.registry import open_queue
 
 _HELD_ELSEWHERE_SECONDS = 10  # a duplicate waits so long, at most, before it asks again
 _SUSPECT_SECONDS = 1
-_LOOK_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
+_AFTERWARDS_SECONDS = 2.0  # for what the ledger has already; a worker that is being stopped has no time for more
 _QUIET_SECONDS = 3.0
 
 
@@ -241,12 +242,12 @@ class PubsubQueue:
     def _acknowledge(self, ack_ids: Sequence[str]) -> None:
         """Void or unheard, it comes again, and the ledger knows that it is settled."""
         with suppress(QueueUnreachable):
-            self._service.acknowledge(ack_ids)
+            self._service.acknowledge(ack_ids, within_seconds=_AFTERWARDS_SECONDS)
 
     def _hold(self, ack_ids: Sequence[str], seconds: int) -> None:
         """Void or unheard, it comes at another time, and the ledger knows what is in whose hands."""
         with suppress(QueueUnreachable):
-            self._service.hold(ack_ids, seconds)
+            self._service.hold(ack_ids, seconds, within_seconds=_AFTERWARDS_SECONDS)
 
     def _dedicate(self) -> None:
         """Makes sure that the ledger is of this subscription: two would take each other's ids for their own."""

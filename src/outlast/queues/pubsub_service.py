@@ -33,6 +33,7 @@ _AROUND_ACK_ID_BYTES = 4
 
 _CALL_SECONDS = 10.0
 _BULK_SECONDS = 30.0  # a pull or a publish may move megabytes
+_FILL_SECONDS = 0.5
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
 _PASSING = {
     grpc.StatusCode.ABORTED,
@@ -74,38 +75,49 @@ class PubsubService:
     def pull(self, most: int) -> list[Delivery]:
         """What the service has at hand, up to `most`; it may have none at hand although there are some.
 
-        The answer is asked for at once. To wait for one for a short time only, and then to hang up, can lose every
-        answer on its way until its deadline (googleapis/python-pubsub#1414).
+        It often gives fewer than it is asked for, so it is asked for the rest, for a short time. The answer is asked
+        for at once: to wait for one for a short time only, and then to hang up, can lose every answer on its way until
+        its deadline (googleapis/python-pubsub#1414).
         """
+        found: list[Delivery] = []
+        until = time.monotonic() + _FILL_SECONDS
+        while len(found) < most and (some := self._pull(min(most - len(found), MOST_MESSAGES))):
+            found += some
+            if time.monotonic() > until:
+                break
+        return found
+
+    def _pull(self, most: int) -> list[Delivery]:
         name = self._address.subscription
-        request = types.PullRequest(subscription=name, max_messages=min(most, MOST_MESSAGES), return_immediately=True)
+        request = types.PullRequest(subscription=name, max_messages=most, return_immediately=True)
         answer = self._ask("subscriber", "pull", request, subscription=name, seconds=_BULK_SECONDS)
         return [delivery_of(message) for message in types.PullResponse.pb(answer).received_messages]
 
-    def acknowledge(self, ack_ids: Sequence[str]) -> frozenset[str]:
+    def acknowledge(self, ack_ids: Sequence[str], *, within_seconds: float | None = None) -> frozenset[str]:
         """The messages are done with. Returns the ack ids that the service says are void.
 
         Only a subscription with exactly-once delivery says so; another one takes a void ack id in silence.
+        `within_seconds` is the patience, by default the object's.
         """
-        name = self._address.subscription
+        name, patience = self._address.subscription, self._patience(within_seconds)
 
         def ask(some: Sequence[str]) -> None:
             request = types.AcknowledgeRequest(subscription=name, ack_ids=some)
-            self._ask("subscriber", "acknowledge", request, subscription=name)
+            self._ask("subscriber", "acknowledge", request, subscription=name, patience=patience)
 
-        return self._for_all(ack_ids, ask)
+        return self._for_all(ack_ids, ask, patience)
 
-    def hold(self, ack_ids: Sequence[str], seconds: int) -> frozenset[str]:
-        """Unless acknowledged, the messages come again in so many seconds, at most 600; 0: at once. Returns as above."""
-        name = self._address.subscription
+    def hold(self, ack_ids: Sequence[str], seconds: int, *, within_seconds: float | None = None) -> frozenset[str]:
+        """If not acknowledged, messages come again in so many seconds, at most 600; 0 is at once. Returns likewise."""
+        name, patience = self._address.subscription, self._patience(within_seconds)
 
         def ask(some: Sequence[str]) -> None:
             request = types.ModifyAckDeadlineRequest(
                 subscription=name, ack_ids=some, ack_deadline_seconds=max(0, min(seconds, MOST_SECONDS))
             )
-            self._ask("subscriber", "modify_ack_deadline", request, subscription=name)
+            self._ask("subscriber", "modify_ack_deadline", request, subscription=name, patience=patience)
 
-        return self._for_all(ack_ids, ask)
+        return self._for_all(ack_ids, ask, patience)
 
     def publish(self, topic: str, drafts: Sequence[Draft], more: Mapping[str, str] | None = None) -> None:
         """Hands the items to the topic, each with `more` attributes; when it returns, the service has them all."""
@@ -143,30 +155,43 @@ class PubsubService:
 
     # --- one call -----------------------------------------------------------------------------------
 
-    def _ask(self, kind: str, verb: str, request: Any, *, seconds: float = _CALL_SECONDS, **routed: str) -> Any:
-        """One request, repeated with growing pauses while the service does not answer it."""
+    def _patience(self, within_seconds: float | None) -> float:
+        return self._patience_seconds if within_seconds is None else within_seconds
+
+    def _ask(
+        self,
+        kind: str,
+        verb: str,
+        request: Any,
+        *,
+        seconds: float = _CALL_SECONDS,
+        patience: float | None = None,
+        **routed: str,
+    ) -> Any:
+        """One request of at most so many seconds, repeated with growing pauses while the service does not answer it."""
         [(field, name)] = routed.items()
         routing = [("x-goog-request-params", f"{field}={quote(name, safe='')}")]
-        until, pause = time.monotonic() + self._patience_seconds, _FIRST_PAUSE_SECONDS
+        patient_seconds = self._patience(patience)
+        until, pause = time.monotonic() + patient_seconds, _FIRST_PAUSE_SECONDS
         while True:
             try:
-                return getattr(self._client(kind).transport, verb)(request, timeout=seconds, metadata=routing)
+                call = getattr(self._client(kind).transport, verb)
+                return call(request, timeout=min(seconds, patient_seconds) if patience else seconds, metadata=routing)
             except grpc.RpcError as error:
                 if _ack_failures(error) or error.code() not in _PASSING:
                     raise self._problem(error, name) from error
                 if time.monotonic() + pause > until:
-                    self._start_anew()
                     raise QueueUnreachable(
-                        f"queue={self._address.url!r}: Pub/Sub has not answered for {self._patience_seconds:.0f} s "
+                        f"queue={self._address.url!r}: Pub/Sub has not answered for {patient_seconds:.3g} s "
                         f"({error.code().name}: {error.details()})"
                     ) from error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
-    def _for_all(self, ack_ids: Sequence[str], ask: Callable[[Sequence[str]], None]) -> frozenset[str]:
+    def _for_all(self, ack_ids: Sequence[str], ask: Callable[[Sequence[str]], None], patience: float) -> frozenset[str]:
         """Asks for all ack ids, in as many requests as that takes; what fails for the moment is asked for again."""
         void: set[str] = set()
-        until = time.monotonic() + self._patience_seconds
+        until = time.monotonic() + patience
         for some in _pieces(ack_ids):
             left, pause = list(some), _FIRST_PAUSE_SECONDS
             while left:
@@ -183,11 +208,6 @@ class PubsubService:
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         return frozenset(void)
-
-    def _start_anew(self) -> None:
-        """Lets go of channels that by now wait long between two tries to connect; other threads may be using them."""
-        with self._lock:
-            self._clients = {}
 
     def _client(self, kind: str) -> Any:
         with self._lock:
