@@ -120,6 +120,8 @@ def test_a_ledger_comes_from_the_url_or_else_from_the_caller(desk: Desk, tmp_pat
     named, given = open_pubsub(f"{desk.url}&ledger={own}", default), open_pubsub(desk.url, default)
     assert named.database == SqliteQueue(own).database
     assert given.database == default.database
+    assert given.url == f"{desk.url}&ledger={default.url}"  # by which the keeper finds it, too
+    assert open_queue(given.url).database == default.database
     with pytest.raises(SettingsError, match="cannot be a ledger"):
         open_pubsub(desk.url, PubsubAlone(desk.address))
     assert PubsubService(desk.address).facts() is not None

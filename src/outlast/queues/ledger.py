@@ -34,6 +34,13 @@ class Ledger(Queue, Protocol):
         """
         ...
 
+    def strangers(self, *, seen: bool = False) -> bool:
+        """Whether items have come that were not published here, so that nobody knows how many more there are.
+
+        `seen` notes that some have.
+        """
+        ...
+
     def lease_named(self, ids: Sequence[str], seconds: float, *, begin: bool, max_deaths: int) -> Standing:
         """Leases, of exactly these items, all that can be had, as `lease` would; first ends what has expired.
 

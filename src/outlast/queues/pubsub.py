@@ -35,6 +35,7 @@ from outlast.registry import open_queue
 _HELD_ELSEWHERE_SECONDS = 10  # a duplicate waits so long, at most, before it asks again
 _SUSPECT_SECONDS = 1
 _LOOK_SECONDS = 1.0
+_BETWEEN_PULLS_SECONDS = 0.1
 _AFTERWARDS_SECONDS = 2.0  # for what the ledger has already; a worker that is being stopped has no time for more
 _QUIET_SECONDS = 3.0
 
@@ -42,16 +43,19 @@ _QUIET_SECONDS = 3.0
 def open_pubsub(url: str, ledger: Queue | None = None) -> Queue:
     """The queue at ``pubsub://PROJECT/SUBSCRIPTION?topic=TOPIC&ledger=URL``.
 
-    `ledger` is taken where the URL names none. Without any ledger the queue counts nothing (PubsubAlone). Raises
-    SettingsError for a URL that makes no sense.
+    `ledger` is taken where the URL names none, and from then on is in the queue's `url`. Without any ledger the queue
+    counts nothing (PubsubAlone). Raises SettingsError for a URL that makes no sense.
     """
     address = read_address(url)
     if address.ledger is not None:
         ledger = open_queue(address.ledger)
+    elif ledger is not None:
+        address = address.with_ledger(ledger.url)
     if ledger is None:
         return PubsubAlone(address)
     if not isinstance(ledger, Ledger):
-        raise SettingsError(f"queue={url!r}: {ledger.url!r} cannot be a ledger; sqlite:// and postgresql:// can")
+        kind = ledger.url.partition("://")[0]
+        raise SettingsError(f"{address.shown}: a queue of {kind}:// cannot be a ledger; one of sqlite:// can")
     return PubsubQueue(address, ledger)
 
 
@@ -77,6 +81,7 @@ class PubsubQueue:
         self._checks = Checks(address, self._service, warn or Console().warning)
         self._quiet_seconds = quiet_seconds
         self._quiet_since: float | None = None
+        self._patient, self._strangers = True, False
         self._dedicating = threading.Lock()
         self._dedicated_by: int | None = None
 
@@ -120,7 +125,7 @@ class PubsubQueue:
         self._dedicate()
         self._checks.before_leasing()
         until = time.monotonic() + _LOOK_SECONDS
-        while pulled := self._service.pull(most):
+        while pulled := self._pull(most):
             lease = self._claim(pulled, seconds, begin=begin, max_deaths=max_deaths)
             if lease is not None:
                 self._quiet_since = None
@@ -128,6 +133,17 @@ class PubsubQueue:
             if time.monotonic() > until:
                 break
         return self._from_the_ledger(most, seconds, begin=begin, max_deaths=max_deaths)
+
+    def _pull(self, most: int) -> Sequence[Delivery]:
+        """With a ledger that knows of nothing, the first pull of a process is repeated: it may be empty by mistake."""
+        pulled = self._service.pull(most)
+        if self._patient and not pulled and _is_empty(self._ledger.stats()):
+            until = time.monotonic() + self._quiet_seconds
+            while not pulled and time.monotonic() < until:
+                time.sleep(_BETWEEN_PULLS_SECONDS)
+                pulled = self._service.pull(most)
+        self._patient = False
+        return pulled
 
     def _claim(self, pulled: Sequence[Delivery], seconds: float, *, begin: bool, max_deaths: int) -> Lease | None:
         """A lease on those of the pulled items that the ledger gives; the other messages are settled or put back."""
@@ -138,6 +154,7 @@ class PubsubQueue:
         standing = self._ledger.lease_named(named, seconds, begin=begin, max_deaths=max_deaths)
         if standing.unknown:
             foreign = {one.id: one.draft() for one in pulled if one.id in standing.unknown}
+            self._strangers = self._strangers or self._ledger.strangers(seen=True)
             self._ledger.publish(list(foreign.values()))
             self._ledger.mark_sent(list(foreign))
             standing = self._ledger.lease_named(named, seconds, begin=begin, max_deaths=max_deaths)
@@ -217,7 +234,10 @@ class PubsubQueue:
     # --- looking ------------------------------------------------------------------------------------
 
     def stats(self) -> QueueStats:
-        return self._ledger.stats()
+        """With `ready` None once messages have come that were not published here: nobody knows how many there are."""
+        self._strangers = self._strangers or self._ledger.strangers()
+        stats = self._ledger.stats()
+        return replace(stats, ready=None) if self._strangers else stats
 
     def items(self, state: State | None = None) -> Iterator[ItemState]:
         return self._ledger.items(state)
@@ -258,10 +278,14 @@ class PubsubQueue:
             if owner != self._address.subscription:
                 whose = f"the ledger of {owner}" if owner else "a queue of its own"
                 raise SettingsError(
-                    f"queue={self.url!r}: {self._ledger.url!r} is {whose}; give this subscription its own database, by "
+                    f"{self._address.shown}: its ledger's database is {whose}; give this subscription another one, by "
                     "&ledger=URL"
                 )
             self._dedicated_by = os.getpid()
+
+
+def _is_empty(stats: QueueStats) -> bool:
+    return not any((stats.ready, stats.leased, stats.done, stats.dead))
 
 
 def _ledgers(lease: Lease) -> Lease:

@@ -1,8 +1,8 @@
 """Where a Pub/Sub queue is, read from its URL: the subscription, the topic and the ledger."""
 
 import re
-from dataclasses import dataclass
-from urllib.parse import parse_qsl, unquote
+from dataclasses import dataclass, replace
+from urllib.parse import parse_qsl, quote, unquote
 
 from outlast.errors import SettingsError
 
@@ -15,7 +15,10 @@ _SHAPE = "pubsub://PROJECT/SUBSCRIPTION?topic=TOPIC&ledger=sqlite:////absolute.d
 
 @dataclass(frozen=True, slots=True)
 class PubsubAddress:
-    """A subscription, and where its topic and its ledger are; `topic` and `ledger` are None where the URL has none."""
+    """A subscription, and where its topic and its ledger are; `topic` and `ledger` are None where the URL has none.
+
+    `url` is the whole, and may hold the ledger's password.
+    """
 
     url: str
     project: str
@@ -28,6 +31,16 @@ class PubsubAddress:
         """The subscription's full name."""
         return f"projects/{self.project}/subscriptions/{self.subscription_id}"
 
+    @property
+    def shown(self) -> str:
+        """The setting, for messages."""
+        return f"queue='pubsub://{self.project}/{self.subscription_id}'"
+
+    def with_ledger(self, ledger: str) -> "PubsubAddress":
+        """The same with a ledger, so that another process finds it, too."""
+        separator = "&" if "?" in self.url else "?"
+        return replace(self, url=f"{self.url}{separator}ledger={quote(ledger, safe='/:@')}", ledger=ledger)
+
 
 def read_address(url: str) -> PubsubAddress:
     """Reads ``pubsub://PROJECT/SUBSCRIPTION?topic=TOPIC&ledger=URL``; raises SettingsError for another shape.
@@ -37,16 +50,18 @@ def read_address(url: str) -> PubsubAddress:
     place, _, query = url.partition("://")[2].partition("?")
     project, _, name = (unquote(part) for part in place.partition("/"))
     if not project or _NAME.fullmatch(name) is None:
-        raise SettingsError(f"queue={url!r} names no subscription; write {_SHAPE}")
+        raise SettingsError(f"queue='pubsub://{place}' names no subscription; write {_SHAPE}")
     options = dict(parse_qsl(query, keep_blank_values=True))
     strange = sorted(set(options) - {"topic", "ledger"})
     if strange:
-        raise SettingsError(f"queue={url!r}: option {strange[0]!r} is not known; there are topic and ledger")
+        raise SettingsError(
+            f"queue='{url.partition('?')[0]}': option {strange[0]!r} is not known; there are topic and ledger"
+        )
     topic = options.get("topic")
     if topic is not None:
         whole = topic if "/" in topic else f"projects/{project}/topics/{topic}"
         match = _TOPIC.fullmatch(whole)
         if match is None or _NAME.fullmatch(match[2]) is None:
-            raise SettingsError(f"queue={url!r}: topic={topic!r} is no topic's name; write {_SHAPE}")
+            raise SettingsError(f"queue='pubsub://{place}': topic={topic!r} is no topic's name; write {_SHAPE}")
         topic = whole
     return PubsubAddress(url, project, name, topic, options.get("ledger") or None)

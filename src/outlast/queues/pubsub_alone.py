@@ -164,8 +164,8 @@ class PubsubAlone:
                 continue
             if topic is None:
                 self._warn(
-                    f"{self.url}: item {one.id!r} is a dead letter ({one.reason}); without a ledger and a dead-letter "
-                    "topic it stays in the subscription and comes again"
+                    f"{self._address.shown}: item {one.id!r} is a dead letter ({one.reason}); without a ledger and a "
+                    "dead-letter topic it stays in the subscription and comes again"
                 )
                 self._service.hold(renewal.of([one.id]), MOST_SECONDS)
             else:
@@ -184,7 +184,9 @@ class PubsubAlone:
         return iter(())
 
     def retry(self, ids: Sequence[str] | None = None, *, state: Literal["dead", "done"] = "dead") -> int:
-        raise SettingsError(f"queue={self.url!r} keeps no {state} items; they are known where the URL has &ledger=URL")
+        raise SettingsError(
+            f"{self._address.shown} keeps no {state} items; they are known where the URL has &ledger=URL"
+        )
 
     def close(self) -> None:
         self._service.close()

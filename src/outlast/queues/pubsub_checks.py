@@ -40,16 +40,16 @@ class Checks:
         """
         facts, told = self.facts(), self._address.topic
         if facts is not None and facts.topic == _DELETED_TOPIC:
-            raise SettingsError(f"queue={self._address.url!r}: the subscription's topic was deleted; make both anew")
+            raise SettingsError(f"{self._address.shown}: the subscription's topic was deleted; make both anew")
         if facts is not None and told not in (None, facts.topic):
             raise SettingsError(
-                f"queue={self._address.url!r}: the subscription listens to {facts.topic}, not to {told}: nothing was "
+                f"{self._address.shown}: the subscription listens to {facts.topic}, not to {told}: nothing was "
                 "published"
             )
         found = told or (facts.topic if facts is not None else None)
         if found is None:
             raise SettingsError(
-                f"queue={self._address.url!r}: to publish, the URL needs ?topic=TOPIC (without the permission "
+                f"{self._address.shown}: to publish, the URL needs ?topic=TOPIC (without the permission "
                 "pubsub.subscriptions.get the subscription's own cannot be read)"
             )
         return found
@@ -61,7 +61,7 @@ class Checks:
             return
         if facts.pushes:
             raise SettingsError(
-                f"queue={self._address.url!r}: the subscription pushes its messages, and cannot be pulled; "
+                f"{self._address.shown}: the subscription pushes its messages, and cannot be pulled; "
                 f"gcloud pubsub subscriptions update {self._address.subscription_id} "
                 f"--project={self._address.project} --push-endpoint="
             )

@@ -63,7 +63,8 @@ class Renewal:
     ack_ids: Mapping[str, Sequence[str]]
 
     def line(self) -> str:
-        return json.dumps(["pubsub", self.ledger, self.ack_ids], separators=(",", ":"))
+        """One word of ASCII, so that no reader of lines changes it."""
+        return json.dumps(["pubsub", self.ledger, self.ack_ids], separators=(",", ":")).replace(" ", "\\u0020")
 
     def of(self, ids: Sequence[str] | frozenset[str]) -> list[str]:
         """The ack ids of some items."""

@@ -1,5 +1,6 @@
 """The calls to Pub/Sub: unary, each bounded in time, repeated while the service does not answer."""
 
+import math
 import os
 import threading
 import time
@@ -156,7 +157,7 @@ class PubsubService:
     # --- one call -----------------------------------------------------------------------------------
 
     def _patience(self, within_seconds: float | None) -> float:
-        return self._patience_seconds if within_seconds is None else within_seconds
+        return min(self._patience_seconds, math.inf if within_seconds is None else within_seconds)
 
     def _ask(
         self,
@@ -182,7 +183,7 @@ class PubsubService:
                     raise self._problem(error, name) from error
                 if time.monotonic() + pause > until:
                     raise QueueUnreachable(
-                        f"queue={self._address.url!r}: Pub/Sub has not answered for {patient_seconds:.3g} s "
+                        f"{self._address.shown}: Pub/Sub has not answered for {patient_seconds:.3g} s "
                         f"({error.code().name}: {error.details()})"
                     ) from error
             time.sleep(pause)
@@ -203,7 +204,7 @@ class PubsubService:
                     left = [one for one in left if one in error.passing]
                     if left and time.monotonic() > until:
                         raise QueueUnreachable(
-                            f"queue={self._address.url!r}: Pub/Sub does not settle {len(left)} messages now"
+                            f"{self._address.shown}: Pub/Sub does not settle {len(left)} messages now"
                         ) from error
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -220,11 +221,11 @@ class PubsubService:
                     self._clients[kind] = make()
                 except DefaultCredentialsError as error:
                     raise SettingsError(
-                        f"queue={self._address.url!r}: no credentials were found ({error}); "
+                        f"{self._address.shown}: no credentials were found ({error}); "
                         "try: gcloud auth application-default login"
                     ) from error
                 except GoogleAuthError as error:
-                    raise QueueUnreachable(f"queue={self._address.url!r}: {error}") from error
+                    raise QueueUnreachable(f"{self._address.shown}: {error}") from error
             return self._clients[kind]
 
     def _problem(self, error: grpc.RpcError, name: str) -> Exception:
@@ -241,17 +242,17 @@ class PubsubService:
             topic = (where.topic or "TOPIC").rpartition("/")[2]
             more = f" --topic={topic} --ack-deadline=60" if kind == "subscription" else ""
             return SettingsError(
-                f"queue={where.url!r}: there is no {kind} {short} in project {project} ({said}); make it: "
+                f"{where.shown}: there is no {kind} {short} in project {project} ({said}); make it: "
                 f"gcloud pubsub {kind}s create {short} --project={project}{more}"
             )
         if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
             role = "subscriber" if kind == "subscription" else "publisher"
             return _Denied(
-                f"queue={where.url!r}: access to {kind} {short} is denied ({said}); allow it: gcloud pubsub {kind}s "
+                f"{where.shown}: access to {kind} {short} is denied ({said}); allow it: gcloud pubsub {kind}s "
                 f"add-iam-policy-binding {short} --project={project} --member=serviceAccount:ACCOUNT "
                 f"--role=roles/pubsub.{role}, or log in: gcloud auth application-default login"
             )
-        return SettingsError(f"queue={where.url!r}: Pub/Sub refuses the request ({said})")
+        return SettingsError(f"{where.shown}: Pub/Sub refuses the request ({said})")
 
 
 class _Denied(SettingsError):

@@ -53,7 +53,8 @@ _SCHEMA = (
         only INTEGER PRIMARY KEY CHECK (only = 1), ready INTEGER NOT NULL, leased INTEGER NOT NULL,
         done INTEGER NOT NULL, dead INTEGER NOT NULL)""",
     "INSERT OR IGNORE INTO outlast_counts VALUES (1, 0, 0, 0, 0)",
-    "CREATE TABLE IF NOT EXISTS outlast_ledger (only INTEGER PRIMARY KEY CHECK (only = 1), name TEXT NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS outlast_ledger (
+        only INTEGER PRIMARY KEY CHECK (only = 1), name TEXT NOT NULL, strangers INTEGER NOT NULL DEFAULT 0)""",
 )
 _TAKE = """UPDATE outlast_items SET state = 1, lease = ?, claim = claim + 1 WHERE seq IN (
         SELECT seq FROM outlast_items WHERE state = 0 AND {which} AND not_before IS NULL ORDER BY seq LIMIT ?)
@@ -305,11 +306,19 @@ class SqliteQueue:
         self._make()
         with self._file.writing(durable=True) as connection:
             connection.execute(
-                "INSERT OR IGNORE INTO outlast_ledger SELECT 1, ? WHERE NOT EXISTS (SELECT 1 FROM outlast_items)",
+                "INSERT OR IGNORE INTO outlast_ledger SELECT 1, ?, 0 WHERE NOT EXISTS (SELECT 1 FROM outlast_items)",
                 (name,),
             )
             owner = connection.execute("SELECT name FROM outlast_ledger").fetchone()
-        return owner and str(owner[0])
+        return None if owner is None else str(owner[0])
+
+    def strangers(self, *, seen: bool = False) -> bool:
+        self._make()
+        if seen:
+            with self._file.writing(durable=True) as connection:
+                connection.execute("UPDATE outlast_ledger SET strangers = 1")
+        with self._file.reading() as connection:
+            return connection.execute("SELECT 1 FROM outlast_ledger WHERE strangers").fetchone() is not None
 
     def lease_named(self, ids: Sequence[str], seconds: float, *, begin: bool, max_deaths: int) -> Standing:
         self._make()
