@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.batch_crew import Order, check, publish, survive
+from tests.service.pubsub_server import fresh_subscription, pubsub_server
 
 KILLS = int(os.environ.get("OUTLAST_KILLS", "25"))
 ITEMS = int(os.environ.get("OUTLAST_ITEMS", "1200"))
@@ -19,16 +20,22 @@ def _sqlite(tmp_path: Path) -> tuple[str, dict[str, str]]:
     return f"sqlite:///{tmp_path}/work.db", {}
 
 
-QUEUES: dict[str, Callable[[Path], tuple[str, dict[str, str]]]] = {"sqlite": _sqlite}
+def _pubsub(tmp_path: Path) -> tuple[str, dict[str, str]]:
+    host = pubsub_server()
+    os.environ["PUBSUB_EMULATOR_HOST"] = host  # the same in the whole test run
+    return f"{fresh_subscription(host)}&ledger=sqlite:///{tmp_path}/work.db", {"PUBSUB_EMULATOR_HOST": host}
+
+
+QUEUES: dict[str, Callable[[Path], tuple[str, dict[str, str]]]] = {"sqlite": _sqlite, "pubsub": _pubsub}
 SINKS: dict[str, Callable[[Path, str], str]] = {
-    "same": lambda tmp_path, queue: f"{queue}?table=labels",
+    "same": lambda tmp_path, queue: f"{queue.rpartition('ledger=')[2]}?table=labels",
     "sqlite": lambda tmp_path, queue: f"sqlite:///{tmp_path}/results.db",
 }
 
 
 @pytest.mark.parametrize(
     ("queue", "sink", "form"),
-    [("sqlite", "same", "list"), ("sqlite", "sqlite", "yield"), ("sqlite", "same", "load")],
+    [("sqlite", "same", "list"), ("sqlite", "sqlite", "yield"), ("sqlite", "same", "load"), ("pubsub", "same", "list")],
 )
 def test_nothing_is_lost_or_doubled_whatever_is_killed(queue: str, sink: str, form: str, tmp_path: Path) -> None:
     url, variables = QUEUES[queue](tmp_path)
