@@ -40,7 +40,7 @@ def _sqlite(tmp_path: Path) -> Place:
 
 def _pubsub(tmp_path: Path) -> Place:
     from outlast.queues.pubsub import PubsubQueue, read_address
-    from tests.service.pubsub_server import fresh_subscription, pubsub_server
+    from service.pubsub_server import fresh_subscription, pubsub_server
 
     os.environ["PUBSUB_EMULATOR_HOST"] = pubsub_server()  # the same in the whole test run
     address, clock = read_address(fresh_subscription(pubsub_server(), ack_deadline=60)), FakeClock()

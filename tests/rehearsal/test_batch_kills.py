@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.batch_crew import Order, check, publish, survive
-from tests.service.pubsub_server import fresh_subscription, pubsub_server
+from service.pubsub_server import fresh_subscription, pubsub_server
 
 KILLS = int(os.environ.get("OUTLAST_KILLS", "25"))
 ITEMS = int(os.environ.get("OUTLAST_ITEMS", "1200"))

@@ -13,7 +13,7 @@ from unittest import mock
 
 import pytest
 
-from tests.service.servers import free_port, listens, shared, start_kept, wait_for
+from service.servers import free_port, listens, shared, start_kept, wait_for
 
 PROJECT = "outlast-test"
 

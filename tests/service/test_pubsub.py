@@ -8,7 +8,7 @@ import pytest
 
 from outlast.errors import QueueUnreachable, SettingsError
 from outlast.items import Draft, Failure
-from tests.service.pubsub_desk import (
+from service.pubsub_desk import (
     Desk,
     Killed,
     counts,
@@ -19,7 +19,7 @@ from tests.service.pubsub_desk import (
     nothing,
     taken,
 )
-from tests.service.pubsub_server import fresh_subscription, make_subscription, own_server, pubsub_server
+from service.pubsub_server import fresh_subscription, make_subscription, own_server, pubsub_server
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from outlast.queues.pubsub_alone import PubsubAlone
 from outlast.queues.pubsub_service import PubsubService
 from outlast.queues.sqlite import SqliteQueue
 from outlast.registry import open_queue
-from tests.service.pubsub_desk import Desk, counts, drafts, ids, nothing, taken
-from tests.service.pubsub_server import PROJECT, fresh_subscription, pubsub_server
+from service.pubsub_desk import Desk, counts, drafts, ids, nothing, taken
+from service.pubsub_server import PROJECT, fresh_subscription, pubsub_server
 
 
 @pytest.fixture
