@@ -115,6 +115,18 @@ def test_another_payload_under_an_id_is_told_and_the_first_one_stays(queue: Queu
 STRANGE_IDS = ["ä/ö", "…/../x", "a b\n\t", "🦜" * 50, "'; DROP TABLE items; --", "%s", "NULL", "x" * 900, " "]
 
 
+def test_an_id_with_a_nul_is_kept_as_it_is_or_refused(queue: Queue) -> None:
+    told = queue.publish([Draft("a\0b", "1"), Draft("a", "1"), Draft("a\0c", "1")])
+    assert told.new + len(told.refused) == 3
+    assert all("\0" in name and why for name, why in told.refused)
+    lease = taken(queue)
+    names = ids_of(lease)
+    if not told.refused:
+        assert sorted(names) == ["a", "a\0b", "a\0c"]
+        assert queue.release(lease, names[:1]) == {names[0]}
+    assert queue.ack(lease, names) | {names[0]} == set(names)
+
+
 def test_any_text_is_an_id_and_comes_back_as_it_was(queue: Queue) -> None:
     queue.publish([Draft(one, '"\\u0000 é \\ud83e"') for one in STRANGE_IDS])
     found = set()

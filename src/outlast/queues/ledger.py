@@ -25,7 +25,10 @@ class Standing:
 
 @runtime_checkable
 class Ledger(Queue, Protocol):
-    """A queue that decides what becomes of a broker's messages. A `retry` of an item forgets that it was sent."""
+    """A queue that decides what becomes of a broker's messages. A `retry` of an item forgets that it was sent.
+
+    No verb here is given more than some thousand ids at a time.
+    """
 
     def dedicate(self, name: str) -> str | None:
         """Makes this the ledger of the subscription of that name, if it holds no items and is nobody's.

@@ -29,9 +29,7 @@ class Delivery:
 
 def delivery_of(message: Any) -> Delivery:
     """A received message, as the client library's protobuf, read; one without a usable id has its message's."""
-    name = message.message.attributes.get(ID_ATTRIBUTE, "")
-    if not name or "\0" in name:
-        name = message.message.message_id
+    name = message.message.attributes.get(ID_ATTRIBUTE) or message.message.message_id
     return Delivery(message.ack_id, name, message.message.data, message.delivery_attempt or None)
 
 

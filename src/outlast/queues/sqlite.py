@@ -4,6 +4,7 @@ import json
 import secrets
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -65,6 +66,8 @@ _TAKE_READY, _TAKE_SUSPECT = _TAKE.format(which="deaths = 0"), _TAKE.format(whic
 _ANY_READY = "SELECT 1 FROM outlast_items WHERE state = 0 AND deaths = 0 AND not_before IS NULL LIMIT 1"
 _HELD = "state = 1 AND lease = ?"
 _DUE = "state = 0 AND not_before IS NOT NULL AND (not_before <= ? OR boot <> ?)"
+# All that a lease holds, in one statement and by their places; else item by item (JSON's functions stop at a NUL).
+_ALL = "seq IN (SELECT value FROM json_each((SELECT items FROM outlast_leases WHERE number = ?)))"
 _OPEN_ITEMS = "seq IN (SELECT value FROM json_each(?)) AND state = 1 AND lease = ?"
 
 
@@ -173,12 +176,12 @@ class SqliteQueue:
     # --- how an item's lease ends -------------------------------------------------------------------
 
     def ack(self, lease: Lease, ids: Sequence[str], *, storing: Storing | None = None) -> frozenset[str]:
-        change = f"UPDATE outlast_items SET state = 2, lease = NULL, reason = NULL WHERE id = ? AND {_HELD}"
-        return self._settle(lease, [(one,) for one in ids], change, storing)
+        change = "UPDATE outlast_items SET state = 2, lease = NULL, reason = NULL WHERE "
+        return self._settle(lease, *_those(lease, ids, change), storing)
 
     def release(self, lease: Lease, ids: Sequence[str]) -> frozenset[str]:
-        change = f"UPDATE outlast_items SET state = 0, lease = NULL, releases = releases + 1 WHERE id = ? AND {_HELD}"
-        return self._settle(lease, [(one,) for one in ids], change)
+        change = "UPDATE outlast_items SET state = 0, lease = NULL, releases = releases + 1 WHERE "
+        return self._settle(lease, *_those(lease, ids, change))
 
     def fail(
         self, lease: Lease, failures: Sequence[Failure], *, max_errors: int, delay_seconds: float = 0.0
@@ -196,24 +199,19 @@ class SqliteQueue:
     def _settle(
         self, lease: Lease, told: Sequence[tuple[Any, ...]], change: str, storing: Storing | None = None
     ) -> frozenset[str]:
-        """Applies a change to each item that the lease holds; an item's id is the last of what is told of it."""
+        """Applies a change, with each of what is told, to the items that the lease holds."""
         number = int(lease.token)
         if not told:
             return frozenset()
-        returning = f"{change} RETURNING state"
+        returning = f"{change} RETURNING id, state"
         with self._file.writing(durable=False) as connection:
-            changed, counts = [], {"leased": 0}
-            for one in told:
-                row = connection.execute(returning, (*one, number)).fetchone()
-                if row is not None:
-                    changed.append(one[-1])
-                    counts[_STATES[row[0]]] = counts.get(_STATES[row[0]], 0) + 1
+            changed = [row for one in told for row in connection.execute(returning, (*one, number)).fetchall()]
             if changed:
-                counts["leased"] = -len(changed)
-                _count(connection, **counts)
+                states = Counter(_STATES[state] for _, state in changed)
+                _count(connection, leased=-len(changed), **states)
                 connection.execute("UPDATE outlast_leases SET open = open - ? WHERE number = ?", (len(changed), number))
                 connection.execute("DELETE FROM outlast_leases WHERE number = ? AND open <= 0", (number,))
-            held = frozenset(changed)
+            held = frozenset(name for name, _ in changed)
             if storing is not None and held:
                 storing(connection, held)
         return held
@@ -325,10 +323,10 @@ class SqliteQueue:
         with self._file.writing(durable=False) as connection:
             self._end_expired(connection, max_deaths)
             rows = connection.execute(
-                """SELECT items.id, items.seq, items.state, items.deaths, items.not_before, leases.until
+                f"""SELECT items.id, items.seq, items.state, items.deaths, items.not_before, leases.until
                     FROM outlast_items AS items LEFT JOIN outlast_leases AS leases ON leases.number = items.lease
-                    WHERE items.id IN (SELECT value FROM json_each(?))""",
-                (json.dumps(ids),),
+                    WHERE items.id IN ({_marks(ids)})""",
+                ids,
             ).fetchall()
             unknown = frozenset(ids) - {row[0] for row in rows}
             if unknown:
@@ -360,17 +358,15 @@ class SqliteQueue:
     def unsent(self, ids: Sequence[str]) -> Sequence[Draft]:
         with self._file.reading() as connection:
             rows = connection.execute(
-                """SELECT id, payload FROM outlast_items
-                    WHERE id IN (SELECT value FROM json_each(?)) AND state = 0 AND sent = 0 ORDER BY seq""",
-                (json.dumps(ids),),
+                f"""SELECT id, payload FROM outlast_items
+                    WHERE id IN ({_marks(ids)}) AND state = 0 AND sent = 0 ORDER BY seq""",
+                ids,
             )
             return [Draft(*row) for row in rows]
 
     def mark_sent(self, ids: Sequence[str]) -> None:
         with self._file.writing(durable=True) as connection:
-            connection.execute(
-                "UPDATE outlast_items SET sent = 1 WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(ids),)
-            )
+            connection.executemany("UPDATE outlast_items SET sent = 1 WHERE id = ?", [(one,) for one in ids])
 
     def close(self) -> None:
         self._file.close()
@@ -388,12 +384,24 @@ class SqliteQueue:
             self._made = True
 
 
+def _those(lease: Lease, ids: Sequence[str], change: str) -> tuple[list[tuple[Any, ...]], str]:
+    """What is told, and the statement that it is told to, for some of a lease's items or all."""
+    if len(ids) == len(lease.items) and set(ids) == {item.id for item in lease.items}:
+        return [(int(lease.token),)], f"{change} {_ALL} AND {_HELD}"
+    return [(one,) for one in ids], f"{change} id = ? AND {_HELD}"
+
+
 def _count(connection: sqlite3.Connection, *, ready: int = 0, leased: int = 0, done: int = 0, dead: int = 0) -> None:
     """Keeps the counts, so that to ask for them costs the same at any size."""
     connection.execute(
         "UPDATE outlast_counts SET ready = ready + ?, leased = leased + ?, done = done + ?, dead = dead + ?",
         (ready, leased, done, dead),
     )
+
+
+def _marks(values: Sequence[str]) -> str:
+    """A statement's places for values; JSON in their stead would cut texts at a NUL."""
+    return ",".join("?" * len(values))
 
 
 def _compared(connection: sqlite3.Connection, drafts: Sequence[Draft], before: int) -> Accepted:

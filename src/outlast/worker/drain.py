@@ -150,6 +150,6 @@ class Drain:
         stored = self._settling.computed
         with suppress(ExitingError):
             self._settling.settle(chunk)
-            self.given_back += self._settling.give_back(chunk, [item.id for item in chunk.in_order()])
+            self.given_back += self._settling.give_back(chunk, chunk.open_ids())
         stored = self._settling.computed - stored
         self.leave(f"{notice.source}: {stored} items stored, {self.given_back} given back")
