@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.items import Draft, Failure
+from outlast.items import Draft, Failure, Lease
 from outlast.queues.ledger import Ledger
 from outlast.queues.sqlite import SqliteQueue
 from outlast.testing import FakeClock
@@ -39,8 +39,8 @@ def published(place: Place, *names: str) -> Ledger:
     return ledger
 
 
-def ids(lease: object) -> list[str]:
-    return [] if lease is None else sorted(item.id for item in lease.items)  # type: ignore[attr-defined]  # a lease
+def ids(lease: Lease | None) -> list[str]:
+    return [] if lease is None else sorted(item.id for item in lease.items)
 
 
 def test_named_items_are_leased_as_far_as_they_can_be_had_and_the_others_are_told(place: Place) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from outlast.errors import QueueUnreachable, SettingsError
-from outlast.items import Draft, Failure
+from outlast.items import Draft, Failure, Lease
+from outlast.queues.pubsub_messages import renewal_of
 from service.pubsub_desk import (
     Desk,
     Killed,
@@ -244,10 +245,8 @@ def test_an_exactly_once_subscription_keeps_the_same_promises(desk: Desk, tmp_pa
     assert counts(quick) == (0, 0, 2, 0)
 
 
-def service_ack_ids(lease: object) -> list[str]:
-    from outlast.queues.pubsub_messages import renewal_of
-
-    return renewal_of(lease).of(ids(lease))  # type: ignore[arg-type]  # a lease, as the caller knows
+def service_ack_ids(lease: Lease) -> list[str]:
+    return renewal_of(lease).of(ids(lease))
 
 
 # --- messages of others -----------------------------------------------------------------------------
