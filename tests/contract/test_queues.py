@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from outlast.items import Draft, Failure, Lease, Queue
+from outlast.queues.postgres import PostgresQueue
 from outlast.queues.sqlite import SqliteQueue
 from outlast.testing import FakeClock, MemoryQueue
+from service import postgres_server
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,46 @@ def _pubsub(tmp_path: Path) -> Place:
     return Place(again=again, let_pass=clock.advance)
 
 
+def _postgres(tmp_path: Path) -> Place:
+    url = postgres_server.fresh_queue()
+    mine = f"(SELECT queue FROM outlast_queues WHERE name = '{url.partition('=')[2]}')"
+
+    def let_pass(seconds: float) -> None:  # for everybody who asks the server's clock
+        postgres_server.execute(
+            url,
+            f"UPDATE outlast_leases SET until = until - interval '{seconds} s' WHERE queue = {mine}",
+            f"UPDATE outlast_items SET not_before = not_before - interval '{seconds} s' WHERE queue = {mine}",
+        )
+
+    return Place(again=lambda: PostgresQueue(url), let_pass=let_pass)
+
+
+def _postgres_losing_answers(tmp_path: Path) -> Place:
+    """As above, and whatever is asked happens, its answer is lost, and it is asked again."""
+    place = _postgres(tmp_path)
+
+    def again() -> Queue:
+        queue = place.again()
+        run = queue._database.run
+
+        def twice(work, **how):
+            run(work, **how)
+            return run(lambda connection, _: work(connection, True), **how)
+
+        queue._database.run = twice
+        return queue
+
+    return Place(again=again, let_pass=place.let_pass)
+
+
 # One row per queue: how a fresh one is made.
-QUEUES: dict[str, Callable[[Path], Place]] = {"memory": _memory, "sqlite": _sqlite, "pubsub": _pubsub}
+QUEUES: dict[str, Callable[[Path], Place]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+    "postgres": _postgres,
+    "pubsub": _pubsub,
+    "postgres, losing answers": _postgres_losing_answers,
+}
 
 
 @pytest.fixture(params=QUEUES)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.batch_crew import Order, check, publish, survive
+from service import postgres_server
 from service.pubsub_server import fresh_subscription, pubsub_server
 
 KILLS = int(os.environ.get("OUTLAST_KILLS", "25"))
@@ -26,7 +27,15 @@ def _pubsub(tmp_path: Path) -> tuple[str, dict[str, str]]:
     return f"{fresh_subscription(host)}&ledger=sqlite:///{tmp_path}/work.db", {"PUBSUB_EMULATOR_HOST": host}
 
 
-QUEUES: dict[str, Callable[[Path], tuple[str, dict[str, str]]]] = {"sqlite": _sqlite, "pubsub": _pubsub}
+def _postgres(tmp_path: Path) -> tuple[str, dict[str, str]]:
+    return postgres_server.fresh_database(), {}
+
+
+QUEUES: dict[str, Callable[[Path], tuple[str, dict[str, str]]]] = {
+    "sqlite": _sqlite,
+    "postgres": _postgres,
+    "pubsub": _pubsub,
+}
 SINKS: dict[str, Callable[[Path, str], str]] = {
     "same": lambda tmp_path, queue: f"{queue.rpartition('ledger=')[2]}?table=labels",
     "sqlite": lambda tmp_path, queue: f"sqlite:///{tmp_path}/results.db",
@@ -35,7 +44,13 @@ SINKS: dict[str, Callable[[Path, str], str]] = {
 
 @pytest.mark.parametrize(
     ("queue", "sink", "form"),
-    [("sqlite", "same", "list"), ("sqlite", "sqlite", "yield"), ("sqlite", "same", "load"), ("pubsub", "same", "list")],
+    [
+        ("sqlite", "same", "list"),
+        ("sqlite", "sqlite", "yield"),
+        ("sqlite", "same", "load"),
+        ("postgres", "same", "list"),
+        ("pubsub", "same", "list"),
+    ],
 )
 def test_nothing_is_lost_or_doubled_whatever_is_killed(queue: str, sink: str, form: str, tmp_path: Path) -> None:
     url, variables = QUEUES[queue](tmp_path)
