@@ -1,0 +1,98 @@
+"""The keeper: a small process that renews its worker's leases, and ends them when the worker dies.
+
+Run by worker/keeper.py as a program. It has its own interpreter, so no code of the worker, however long it holds that
+one's lock, keeps it from renewing. It renews for a worker that runs; for one that is stopped (SIGSTOP) it does not.
+"""
+
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from outlast.errors import ExitingError
+from outlast.items import Queue
+from outlast.registry import open_queue
+from outlast.worker.leases import LeaseTable
+
+_LOOKS_PER_LEASE = 3.0
+_LONGEST_PAUSE_SECONDS = 1.0  # a fork of the worker may hold the pipe open, so its death is looked for, too
+_TABLE_TRIES = 50
+
+
+def keep(url: str, handle: int, seconds: float, worker: int) -> None:
+    """Renews until the worker is gone; `seconds` is what a lease is renewed to."""
+    table, queue = LeaseTable(handle), open_queue(url)
+    every = seconds / _LOOKS_PER_LEASE
+    next_look = time.monotonic() + every
+    while _lives(worker, min(next_look - time.monotonic(), _LONGEST_PAUSE_SECONDS)):
+        if time.monotonic() < next_look:
+            continue
+        next_look = time.monotonic() + every
+        if not _is_stopped(worker):
+            _renew(queue, table, seconds)
+    for renewal in _held(table):  # it died with these
+        with suppress(ExitingError):
+            queue.expire(renewal)
+
+
+def _renew(queue: Queue, table: LeaseTable, seconds: float) -> None:
+    for renewal in _held(table):
+        try:
+            lost = not queue.extend(renewal, seconds)
+        except ExitingError as error:
+            _say("trouble", str(error))
+            continue
+        if lost:
+            _say("lost", renewal)
+
+
+def _held(table: LeaseTable) -> list[str]:
+    for _ in range(_TABLE_TRIES):
+        renewals = table.read()
+        if renewals is not None:
+            return renewals
+        time.sleep(0.001)
+    return []  # the worker died while it wrote: that lease ends by itself
+
+
+def _lives(worker: int, seconds: float) -> bool:
+    """Waits, and says whether the worker is still there: its end of standard input closes when it goes."""
+    readable, _, _ = select.select([0], [], [], max(0.0, seconds))
+    if readable and not os.read(0, 1024):
+        return False
+    return os.getppid() == worker
+
+
+def _is_stopped(worker: int) -> bool:
+    """Whether a process is stopped by a signal (state T of proc(5)); where nobody tells, it is not."""
+    try:
+        said = Path(f"/proc/{worker}/stat").read_bytes()
+    except OSError:
+        return False
+    return said[said.rindex(b")") + 2 : said.rindex(b")") + 3] in (b"T", b"t")
+
+
+def _say(kind: str, what: str) -> None:
+    with suppress(OSError):  # nobody listens any more
+        os.write(1, f"{kind} {' '.join(what.split())}\n".encode())
+
+
+def main() -> None:
+    """The program: the URL is the first line of standard input, since others may read arguments."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    url = b""
+    while not url.endswith(b"\n"):
+        more = os.read(0, 1)
+        if not more:
+            return
+        url += more
+    handle, seconds, worker = sys.argv[1:4]
+    keep(url.decode().rstrip("\n"), int(handle), float(seconds), int(worker))
+
+
+if __name__ == "__main__":
+    main()
