@@ -80,7 +80,7 @@ def report():
     with sqlite3.connect(DATABASE) as database:
         labels = {name: json.loads(value) for name, value in database.execute("SELECT id, value FROM labels")}
     right = sum(name.endswith(f"-is-{label}.pgm") for name, label in labels.items())
-    print(f"{len(labels)} images labelled, {right / len(labels):.2%} of them right")
+    print(f"{len(labels)} images labelled, {right} of them right")
 
 
 def main():
@@ -88,11 +88,11 @@ def main():
     train_if_needed()
     if not FOLDER.exists():
         write_images()
-    queue = outlast.Queue(QUEUE)  # <-- 3
     # The same as `outlast publish sqlite:///image-files.db digit-images/`.
-    published = queue.publish((path.name, {"path": str(path)}) for path in sorted(FOLDER.iterdir()))  # <-- 4
+    files = ((path.name, {"path": str(path)}) for path in sorted(FOLDER.iterdir()))
+    published = outlast.Queue(QUEUE).publish(files)  # <-- 3
     print(f"{published.new} files published, {published.already} were there", flush=True)
-    drained = classify.run()  # <-- 5
+    drained = classify.run()  # <-- 4
     print(f"{drained.computed} labelled by this worker, {drained.dead} dead letters")
     report()
 
