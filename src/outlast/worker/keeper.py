@@ -98,6 +98,8 @@ class Keeper:
             elif what not in told:
                 told.add(what)
                 self._console.warning(f"the lease could not be renewed yet: {what}")
+        if process.stdout is not None:
+            process.stdout.close()
         if not self._ended.is_set():
             self._console.warning("the keeper has ended: leases are renewed by a thread from now on")
             self._renew()

@@ -1,0 +1,39 @@
+"""Four workers, killed at random: nothing is lost, nothing doubled, and little is computed twice.
+
+OUTLAST_KILLS=200 OUTLAST_ITEMS=10000 runs it in full.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rehearsal.batch_crew import Order, check, publish, survive
+
+KILLS = int(os.environ.get("OUTLAST_KILLS", "25"))
+ITEMS = int(os.environ.get("OUTLAST_ITEMS", "1200"))
+
+
+def _sqlite(tmp_path: Path) -> tuple[str, dict[str, str]]:
+    return f"sqlite:///{tmp_path}/work.db", {}
+
+
+QUEUES: dict[str, Callable[[Path], tuple[str, dict[str, str]]]] = {"sqlite": _sqlite}
+SINKS: dict[str, Callable[[Path, str], str]] = {
+    "same": lambda tmp_path, queue: f"{queue}?table=labels",
+    "sqlite": lambda tmp_path, queue: f"sqlite:///{tmp_path}/results.db",
+}
+
+
+@pytest.mark.parametrize(
+    ("queue", "sink", "form"),
+    [("sqlite", "same", "list"), ("sqlite", "sqlite", "yield"), ("sqlite", "same", "load")],
+)
+def test_nothing_is_lost_or_doubled_whatever_is_killed(queue: str, sink: str, form: str, tmp_path: Path) -> None:
+    url, variables = QUEUES[queue](tmp_path)
+    order = Order(url, SINKS[sink](tmp_path, url), tmp_path / "diary", form=form, variables=variables)
+    assert publish(order, ITEMS).new == ITEMS
+    toll = survive(order, workers=4, kills=KILLS, seed=5)
+    assert toll.kills >= KILLS // 2
+    check(order, ITEMS, toll)
