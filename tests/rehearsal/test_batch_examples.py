@@ -125,11 +125,10 @@ def by_number(labels: dict[str, int]) -> list[int]:
 
 def worker_of_the_command(script: Path) -> "subprocess.Popen[str]":
     """As docs/howto/batch-sqlite.md starts one beside the example."""
-    sink = ["--sink", "sqlite:///digits.db?table=labels", "--version", "digits-1", "--chunk", "32"]
-    function = ["classify_digits:classify", "--setup", "classify_digits:load_model"]
     main = [sys.executable, "-c", "from outlast.cli.main import main; main()"]
+    work = ["work", "sqlite:///digits.db", "classify_digits:classify", "--sink", "sqlite:///digits.db?table=labels"]
     return subprocess.Popen(
-        [*main, "work", "sqlite:///digits.db", *function, *sink],
+        [*main, *work],
         cwd=script.parent,
         env=environment(),
         stdout=subprocess.PIPE,

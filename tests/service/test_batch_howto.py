@@ -35,12 +35,12 @@ def on_postgresql(_folder: Path) -> dict[str, str]:
     return {"QUEUE": f"{database}?queue=reviews", "SINK": f"{database}?table=labels"}
 
 
-def on_pubsub(_folder: Path) -> dict[str, str]:
-    database = postgres_server.fresh_database()
+def on_pubsub(folder: Path) -> dict[str, str]:
+    emulator = pubsub_server.pubsub_server()
     return {
-        "QUEUE": f"{pubsub_server.fresh_subscription()}&ledger={database}",
-        "SINK": f"{database}?table=labels",
-        "PUBSUB_EMULATOR_HOST": pubsub_server.pubsub_server(),
+        "QUEUE": f"{pubsub_server.fresh_subscription(emulator, ack_deadline=60)}&ledger=sqlite:///{folder}/ledger.db",
+        "SINK": f"sqlite:///{folder}/results.db?table=labels",
+        "PUBSUB_EMULATOR_HOST": emulator,
     }
 
 
