@@ -1,6 +1,6 @@
 """Label scikit-learn's handwritten digits with the network that digits.py trains: each image gets exactly one label.
 
-Kill it whenever you like and start it again, or start several: every image is labelled once, and what is labelled stays.
+Kill it whenever you like and start it again, or start several: what is labelled stays, and nothing is labelled twice.
 The lines marked with an arrow are all that outlast needs. Needs: pip install numpy scikit-learn
 
     python examples/classify_digits.py            publish the images, label them, say how many labels are right
@@ -70,7 +70,7 @@ def report(digits):
     right = np.array([labels.get(name_of(number)) == truth for number, truth in enumerate(digits.target)])
     unseen = right[np.random.default_rng(SEED).permutation(len(right))[:HELD_OUT]]
     print(f"{len(labels)} of {len(right)} images labelled")
-    print(f"accuracy {unseen.mean():.2%} on the {HELD_OUT} images held out from the training, {right.mean():.2%} on all")
+    print(f"accuracy {unseen.mean():.2%} on {HELD_OUT} images that the training never saw, {right.mean():.2%} on all")
 
 
 def main():
