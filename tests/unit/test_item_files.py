@@ -239,6 +239,20 @@ def test_a_folder_gives_its_files_as_items(tmp_path: Path, monkeypatch: pytest.M
     assert [row.id for row in read("in", patterns=["*.txt", "a.*"])] == ["a.png", "note.txt"]
 
 
+def test_patterns_for_a_folder_need_one(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no folder"):
+        find_sources([write(tmp_path, "a.txt", b"a")], patterns=["*.png"])
+
+
+def test_a_missing_pyarrow_is_told_with_the_command_that_brings_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "outlast.item_files.parquet", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(SettingsError, match=r"pip install 'outlast\[parquet\]'"):
+        find_sources([write(tmp_path, "a.txt", b"a"), write(tmp_path, "a.parquet", b"")])
+
+
 @pytest.mark.parametrize("kind", ["pipe", "file"])
 def test_standard_input_is_read_as_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     if kind == "file":

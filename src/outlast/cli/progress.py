@@ -16,6 +16,7 @@ from outlast.clock import format_duration
 from outlast.errors import OutlastError
 from outlast.settings import console_for
 
+CTRL_C = 130  # the exit code of what was ended by Ctrl-C: 128 + SIGINT, as shells have it
 _LINE_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
 _LOOK_SHARE = 0.02  # of the time that goes by, at most, may be spent on looking

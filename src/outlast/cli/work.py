@@ -60,7 +60,8 @@ def work(*, queue: str, function: str, sink: str, as_json: bool, **options: Any)
       143   it was told to leave, with work left; OUTLAST_EXIT_CODE sets another
       75    the queue or the sink does not answer; a retry may help
       78    a setting makes no sense: no such function, queue or sink
-      1     FUNCTION's module, --setup or --load raised an exception
+      1     FUNCTION's module or --setup raised an exception, or what FUNCTION
+            returns is not about its items
     """
     settings = {name: value for name, value in options.items() if value is not None}
     for name, spec in (("MODULE:FUNCTION", function), *((f"--{one}", settings.get(one)) for one in _FUNCTIONS)):
