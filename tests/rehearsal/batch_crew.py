@@ -42,6 +42,9 @@ class Order:
     holds_lock: bool = False  # the function holds the interpreter's lock all the time
     item_timeout: float | None = None
     max_deaths: int = 1000
+    fate: tuple[str, str, int] | None = (
+        None  # (verb of the queue or the sink, "before" or "after", at which call): dies
+    )
     setup_seconds: float = 0.0
     variables: dict[str, str] = field(default_factory=dict)
 
@@ -62,9 +65,11 @@ def work(order: Order) -> None:
             time.sleep(order.setup_seconds)
         return "model"
 
+    queue, sink = open_queue(order.queue), open_sink(order.sink)
+    fated = Fated.at(order.fate) if order.fate is not None else None
     declare = outlast.batch(
-        order.queue,
-        sink=order.sink,
+        queue if fated is None else fated.over(queue),
+        sink=sink if fated is None else fated.over(sink),
         chunk=order.chunk,
         version=order.version,
         lease=order.lease,
@@ -94,6 +99,36 @@ def work(order: Order) -> None:
             yield item.id, one(item)
 
     declare(yielded if order.form == "yield" else listed).run()
+
+
+class Fated:
+    """Kills its process at one call of a queue or a sink, all others of which go through."""
+
+    def __init__(self, behind: object, fate: list) -> None:
+        self._behind, self._fate = behind, fate
+
+    @classmethod
+    def at(cls, fate: tuple[str, str, int]) -> "Fated":
+        return cls(None, list(fate))
+
+    def over(self, behind: object) -> "Fated":
+        return Fated(behind, self._fate)
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(self._behind, name)
+        if name != self._fate[0]:
+            return found
+
+        def fated(*arguments: object, **named: object) -> object:
+            self._fate[2] -= 1
+            if self._fate[2] == 0 and self._fate[1] == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            answer = found(*arguments, **named)
+            if self._fate[2] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return answer
+
+        return fated
 
 
 def _pass(seconds: float, *, holds_lock: bool) -> None:
