@@ -156,8 +156,7 @@ def _b39_rows() -> list[dict[str, str]]:
     return rows + repeats[:5] + [{**row, "x": "other"} for row in repeats[5:]]
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
-@pytest.mark.parametrize("killed_after", [1, 5, 9])
+@pytest.mark.parametrize(("form", "killed_after"), [("jsonl", 1), ("csv", 5), ("jsonl", 9)])
 def test_b39_a_list_with_bad_rows_is_published_once_however_often_it_is_killed(
     queue: str, form: str, killed_after: int
 ) -> None:
