@@ -319,3 +319,25 @@ def test_memory_does_not_grow_with_the_file(form: str, line: Callable[[int], byt
     count, grown_kib = map(int, out.split())
     assert count == (rows if form == "csv" else rows + 1) - 1
     assert grown_kib < 20_000
+
+
+_READ_PARQUET = """
+import resource, sys
+import outlast.item_files.parquet
+from outlast.item_files.sources import find_sources
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+[source] = find_sources(sys.argv[1:])
+count = sum(1 for row in source.rows())
+print(count, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_memory_does_not_grow_with_a_row_group_of_parquet(tmp_path: Path) -> None:
+    table = pa.table({"id": range(100_000), "x": [os.urandom(500).hex() for _ in range(100_000)]})
+    pq.write_table(table, tmp_path / "a.parquet", compression="none", use_dictionary=False)
+    words = [sys.executable, "-c", _READ_PARQUET, str(tmp_path / "a.parquet")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    count, grown_kib = map(int, done.stdout.split())
+    assert count == 100_000
+    assert (tmp_path / "a.parquet").stat().st_size > 100_000_000
+    assert grown_kib < 60_000
