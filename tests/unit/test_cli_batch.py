@@ -285,6 +285,14 @@ def test_rate_and_time_left_are_those_of_the_window() -> None:
     assert re.fullmatch(r"1,020 items, \d+/s, 50%, \d+ s left, 3 in work", pace.words())
 
 
+def test_slow_items_are_counted_for_longer() -> None:
+    pace = Pace(window_seconds=10.0)
+    for second in range(0, 1000, 2):
+        pace.note(Look(second // 50), float(second))
+    assert pace.items_per_second == pytest.approx(1 / 50, rel=0.15)
+    assert pace.words() == "19 items, 1.2/min"
+
+
 def test_a_pace_that_knows_nothing_says_nothing() -> None:
     pace = Pace(window_seconds=10.0)
     pace.note(Look(5), 1.0)

@@ -25,7 +25,7 @@ _STATES: tuple[State, ...] = ("ready", "leased", "done", "dead")
 _SHOWN = 100
 _LONGEST_REASON = 200
 _WATCH_SECONDS = 2.0
-_RATE_WINDOW_SECONDS = 600.0
+_RATE_WINDOW_SECONDS = 60.0
 
 
 @click.group()

@@ -18,7 +18,7 @@ from outlast.settings import console_for
 from outlast.worker.batch import BatchFunction, batch
 from outlast.worker.options import checked_options
 
-_RATE_WINDOW_SECONDS = 600.0
+_RATE_WINDOW_SECONDS = 60.0
 _FUNCTIONS = ("setup", "load")
 
 
