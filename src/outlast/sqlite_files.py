@@ -12,7 +12,7 @@ from outlast.errors import ExitingError, SettingsError
 from outlast.mounts import file_system_of
 
 # Write-ahead logging keeps an index in shared memory, which works on one machine only, and on these file systems not
-# even there (https://www.sqlite.org/wal.html, section 1, 2026-11-30).
+# even there (SQLite's documentation, Write-Ahead Logging, section 1, 2026-11-30).
 _NO_SHARED_MEMORY = (
     "nfs",
     "cifs",

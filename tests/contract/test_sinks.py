@@ -9,6 +9,7 @@ import pytest
 from outlast.items import CompactableSink, LeasedItem, Result, Sink, Stored
 from outlast.registry import open_sink
 from outlast.testing import MemorySink
+from service import postgres_server
 
 
 def _sqlite(tmp_path: Path) -> Callable[[], Sink]:
@@ -20,8 +21,13 @@ def _memory(tmp_path: Path) -> Callable[[], Sink]:
     return lambda: sink
 
 
+def _postgres(tmp_path: Path) -> Callable[[], Sink]:
+    url = postgres_server.fresh_table()
+    return lambda: open_sink(url)
+
+
 # One row per sink: how to open, again and again, one that is fresh at first.
-SINKS: dict[str, Callable[[Path], Callable[[], Sink]]] = {"memory": _memory, "sqlite": _sqlite}
+SINKS: dict[str, Callable[[Path], Callable[[], Sink]]] = {"memory": _memory, "sqlite": _sqlite, "postgres": _postgres}
 
 
 @pytest.fixture(params=SINKS)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rehearsal.batch_crew import Order, check, publish, survive
+from service import postgres_server
 
 KILLS = int(os.environ.get("OUTLAST_KILLS", "25"))
 ITEMS = int(os.environ.get("OUTLAST_ITEMS", "1200"))
@@ -19,7 +20,11 @@ def _sqlite(tmp_path: Path) -> tuple[str, dict[str, str]]:
     return f"sqlite:///{tmp_path}/work.db", {}
 
 
-QUEUES: dict[str, Callable[[Path], tuple[str, dict[str, str]]]] = {"sqlite": _sqlite}
+def _postgres(tmp_path: Path) -> tuple[str, dict[str, str]]:
+    return postgres_server.fresh_database(), {}
+
+
+QUEUES: dict[str, Callable[[Path], tuple[str, dict[str, str]]]] = {"sqlite": _sqlite, "postgres": _postgres}
 SINKS: dict[str, Callable[[Path, str], str]] = {
     "same": lambda tmp_path, queue: f"{queue}?table=labels",
     "sqlite": lambda tmp_path, queue: f"sqlite:///{tmp_path}/results.db",
@@ -28,7 +33,12 @@ SINKS: dict[str, Callable[[Path, str], str]] = {
 
 @pytest.mark.parametrize(
     ("queue", "sink", "form"),
-    [("sqlite", "same", "list"), ("sqlite", "sqlite", "yield"), ("sqlite", "same", "load")],
+    [
+        ("sqlite", "same", "list"),
+        ("sqlite", "sqlite", "yield"),
+        ("sqlite", "same", "load"),
+        ("postgres", "same", "list"),
+    ],
 )
 def test_nothing_is_lost_or_doubled_whatever_is_killed(queue: str, sink: str, form: str, tmp_path: Path) -> None:
     url, variables = QUEUES[queue](tmp_path)

@@ -60,7 +60,8 @@ _TAKE = """UPDATE outlast_items SET state = 1, lease = ?, claim = claim + 1 WHER
 _TAKE_READY, _TAKE_SUSPECT = _TAKE.format(which="deaths = 0"), _TAKE.format(which="deaths > 0")
 _HELD = "state = 1 AND lease = ?"
 _DUE = "state = 0 AND not_before IS NOT NULL AND (not_before <= ? OR boot <> ?)"
-_AMONG = "id IN (SELECT value FROM json_each(?))"  # one statement for a chunk costs a third less than one per item
+# All that a lease holds, in one statement and by their places; else item by item (JSON's functions stop at a NUL).
+_ALL = "seq IN (SELECT value FROM json_each((SELECT items FROM outlast_leases WHERE number = ?)))"
 _OPEN_ITEMS = "seq IN (SELECT value FROM json_each(?)) AND state = 1 AND lease = ?"
 
 
@@ -163,12 +164,12 @@ class SqliteQueue:
     # --- how an item's lease ends -------------------------------------------------------------------
 
     def ack(self, lease: Lease, ids: Sequence[str], *, storing: Storing | None = None) -> frozenset[str]:
-        change = f"UPDATE outlast_items SET state = 2, lease = NULL, reason = NULL WHERE {_AMONG} AND {_HELD}"
-        return self._settle(lease, [(json.dumps(list(ids), ensure_ascii=False),)], change, storing)
+        change = "UPDATE outlast_items SET state = 2, lease = NULL, reason = NULL WHERE "
+        return self._settle(lease, *_those(lease, ids, change), storing)
 
     def release(self, lease: Lease, ids: Sequence[str]) -> frozenset[str]:
-        change = f"UPDATE outlast_items SET state = 0, lease = NULL, releases = releases + 1 WHERE {_AMONG} AND {_HELD}"
-        return self._settle(lease, [(json.dumps(list(ids), ensure_ascii=False),)], change)
+        change = "UPDATE outlast_items SET state = 0, lease = NULL, releases = releases + 1 WHERE "
+        return self._settle(lease, *_those(lease, ids, change))
 
     def fail(
         self, lease: Lease, failures: Sequence[Failure], *, max_errors: int, delay_seconds: float = 0.0
@@ -299,6 +300,13 @@ class SqliteQueue:
                 for statement in _SCHEMA:
                     connection.execute(statement)
             self._made = True
+
+
+def _those(lease: Lease, ids: Sequence[str], change: str) -> tuple[list[tuple[Any, ...]], str]:
+    """What is told, and the statement that it is told to, for some of a lease's items or all."""
+    if len(ids) == len(lease.items) and set(ids) == {item.id for item in lease.items}:
+        return [(int(lease.token),)], f"{change} {_ALL} AND {_HELD}"
+    return [(one,) for one in ids], f"{change} id = ? AND {_HELD}"
 
 
 def _count(connection: sqlite3.Connection, *, ready: int = 0, leased: int = 0, done: int = 0, dead: int = 0) -> None:

@@ -135,11 +135,10 @@ class Chunk(Sequence[Item]):
         with self._lock:
             self._settled.update(names)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the queue waits for word of some of its items."""
+    def open_ids(self) -> list[str]:
+        """Those of which the queue has heard nothing."""
         with self._lock:
-            return len(self._settled) < len(self._items)
+            return [name for name in self._by_id if name not in self._settled]
 
     def untouched(self) -> list[str]:
         """Ids of those that nobody has begun."""
