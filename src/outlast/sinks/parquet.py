@@ -109,7 +109,7 @@ class ParquetSink:
             raise SinkUnreachable(f"sink={self._url!r}: {error}") from error
         except ObjectMissing as error:
             raise SinkUnreachable(
-                f"sink={self._url!r}: {error}: most likely it was compacted meanwhile, so try again; nothing was changed"
+                f"sink={self._url!r}: {error}: most likely it was compacted meanwhile, so try again"
             ) from error
         except (BadObject, SettingsError) as error:
             raise SettingsError(f"sink={self._url!r}: {error}") from error
