@@ -366,15 +366,13 @@ def test_a_part_cut_short_on_a_mount_counts_for_nothing_and_goes_after_a_day() -
     sink.store(results("a", "b"))
     [whole] = store.list("parts")
     data = store.read(whole.name)
-    days = {
-        whole.name.replace(whole.name[6:26], f"{day_ns:020d}").replace("-00000000", f"-{day_ns % 10:08d}"): keep
-        for day_ns, keep in ((1_000_000_007, False), (int(whole.name[6:26]) + 8, True))
-    }
-    for name in days:
+    when, who = whole.name[len("parts/") :].split("-")[:2]
+    old, young = f"parts/{10**18:020d}-{who}-00000007.parquet", f"parts/{int(when) + 1:020d}-{who}-00000008.parquet"
+    for name in (old, young):
         store.create(name, data[:-1])
     assert set(stored(sink_on(store))) == {"a", "b"}
     assert sink.compact() == 2
-    assert [entry.name for entry in store.list("parts")] == [name for name, keep in days.items() if keep]
+    assert [entry.name for entry in store.list("parts")] == [young]
 
 
 # --- the place --------------------------------------------------------------------------------------

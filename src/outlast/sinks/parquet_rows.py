@@ -192,8 +192,9 @@ def _checked(store: Store, name: str) -> Iterator[None]:
         ValueError,
         BadObject,
     ) as error:  # what Arrow says of content that makes no sense
+        why = " ".join(str(error).split())
         raise SettingsError(
-            f"{name} in {store.url} is damaged: {' '.join(str(error).split())}; nothing was changed. Bring it back from a copy, or else move "
+            f"{name} in {store.url} is damaged: {why}; nothing was changed. Bring it back from a copy, or else move "
             "it away and make the items that it held ready again"
         ) from error
 
