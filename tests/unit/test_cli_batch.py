@@ -394,7 +394,7 @@ def test_ctrl_c_ends_a_publish_with_a_word(queue: str) -> None:
         [*_OUTLAST, "publish", queue, "-", "--format", "txt"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as publisher:
         assert publisher.stdin is not None
-        publisher.stdin.write("a\n" * 200_000)  # more than the pipe holds: it has been read when this is written
+        publisher.stdin.write("a\n" * 40_000)  # more than the pipe holds: it has been read when this is written
         publisher.stdin.flush()
         publisher.send_signal(signal.SIGINT)
         publisher.wait(timeout=30)
