@@ -338,11 +338,11 @@ print(count, most_kib() - before)
 
 
 def test_memory_does_not_grow_with_a_row_group_of_parquet(tmp_path: Path) -> None:
-    table = pa.table({"id": range(100_000), "x": [os.urandom(500).hex() for _ in range(100_000)]})
+    table = pa.table({"id": range(60_000), "x": [os.urandom(500).hex() for _ in range(60_000)]})
     pq.write_table(table, tmp_path / "a.parquet", compression="none", use_dictionary=False)
     words = [sys.executable, "-c", _MOST_KIB + _READ_PARQUET, str(tmp_path / "a.parquet")]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     count, grown_kib = map(int, done.stdout.split())
-    assert count == 100_000
-    assert (tmp_path / "a.parquet").stat().st_size > 100_000_000
-    assert grown_kib < 60_000
+    assert count == 60_000
+    assert (tmp_path / "a.parquet").stat().st_size > 60_000_000
+    assert grown_kib < 45_000
