@@ -16,10 +16,12 @@ from outlast.clock import format_duration
 from outlast.errors import OutlastError
 from outlast.settings import console_for
 
+CTRL_C = 130  # the exit code of what was ended by Ctrl-C: 128 + SIGINT, as shells have it
 _LINE_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
 _LOOK_SHARE = 0.02  # of the time that goes by, at most, may be spent on looking
 _MOST_SAMPLES = 2000
+_FEW = 10  # items tell no rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Look:
 
 
 class Pace:
-    """Rate and time left, from what was seen in the last `window_seconds`."""
+    """Rate and time left, from what was seen in the last `window_seconds`; in more where few items ended in these."""
 
     def __init__(self, window_seconds: float) -> None:
         self._window = window_seconds
@@ -41,8 +43,12 @@ class Pace:
     def note(self, look: Look, at_seconds: float) -> None:
         """Adds what was seen at a moment of a monotonic clock."""
         self._seen.append((at_seconds, look))
-        while len(self._seen) > 2 and self._seen[1][0] < at_seconds - self._window:
+        while len(self._seen) > 2 and self._is_enough(*self._seen[1]):
             self._seen.popleft()
+
+    def _is_enough(self, start: float, first: Look) -> bool:
+        end, last = self._seen[-1]
+        return start < end - self._window and last.items >= first.items + _FEW
 
     @property
     def items_per_second(self) -> float | None:

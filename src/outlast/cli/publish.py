@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import click
 
-from outlast.cli.progress import Look, progress
+from outlast.cli.progress import CTRL_C, Look, progress
 from outlast.console import printable
 from outlast.errors import ExitingError
 from outlast.item_files.sources import FORMATS, Source, find_sources
@@ -22,7 +22,6 @@ from outlast.settings import console_for
 from outlast.worker.publishing import Published, Row, publish_rows
 
 SOME_REJECTED = 1
-_CTRL_C = 130
 _SHOWN = 20
 _LONGEST_REASON = 300
 _BATCHES = 20  # after so many what was rejected is put down, so that memory does not grow with it
@@ -54,9 +53,10 @@ def publish(
 
     \b
     csv, tsv  a header and rows; every value is text, written as it stands there
-    jsonl     a JSON object on each line (.ndjson, too)
+    jsonl     a JSON object on each line (.jsonl, .ndjson)
     txt       an id on each line; the payload is {"id": id}
     parquet   rows of columns (pip install 'outlast[parquet]')
+
     A row is the payload of its item. Its id is the text in COLUMN; whole numbers become their decimal digits. Text
     may be in gzip (.csv.gz).
 
@@ -64,9 +64,11 @@ def publish(
     FILE may also be
       -                    standard input, with --format
       'parts/*.jsonl'      a pattern, which outlast expands
-      gs://BUCKET/F.csv    an object in a bucket, also s3:// and az://; its last part may be a pattern
-      images/              a folder: each file in it is an item; its id is the path below the folder, its payload
-                           {"path": the whole path}; --glob '*.png' chooses
+      gs://BUCKET/F.csv    an object in a bucket, also s3:// and az://; its last part may
+                           be a pattern
+      images/              a folder: each file in it is an item with its path below the
+                           folder as id, and the payload {"path": the whole path};
+                           --glob '*.png' chooses
 
     \b
     Example:
@@ -156,7 +158,7 @@ def _publish_all(port: Queue, sources: Sequence[Source], id_column: str, tally: 
                 f"cut short after {tally.rows:,} rows; what is published stays, so run it again to go on"
             )
         if isinstance(error, KeyboardInterrupt):
-            sys.exit(_CTRL_C)
+            sys.exit(CTRL_C)
         raise
 
 
