@@ -22,7 +22,7 @@ IMAGES = 1797
 LONGEST_SECONDS = 60
 HELD_AT_MOST = 3 * 32  # by one worker: the chunk in progress, and two that are loaded ahead
 _FEWER_EPOCHS = ("EPOCHS = 160", "EPOCHS = 12")  # they still reach the accuracy that the example asks of itself
-_SLOW_CHUNKS = ("    hidden = ", "    __import__('time').sleep(0.03)\n    hidden = ")
+_SLOW_CHUNKS = ("    hidden = ", "    __import__('time').sleep(0.05)\n    hidden = ")
 
 
 def changed_copy(name: str, folder: Path, *changes: tuple[str, str]) -> Path:

@@ -31,10 +31,16 @@ def _postgres(tmp_path: Path) -> tuple[str, dict[str, str]]:
     return postgres_server.fresh_database(), {}
 
 
+def _pubsub_on_postgres(tmp_path: Path) -> tuple[str, dict[str, str]]:
+    url, variables = _pubsub(tmp_path)
+    return f"{url.partition('&')[0]}&ledger={postgres_server.fresh_database()}", variables
+
+
 QUEUES: dict[str, Callable[[Path], tuple[str, dict[str, str]]]] = {
     "sqlite": _sqlite,
     "postgres": _postgres,
     "pubsub": _pubsub,
+    "pubsub on postgres": _pubsub_on_postgres,
 }
 SINKS: dict[str, Callable[[Path, str], str]] = {
     "same": lambda tmp_path, queue: f"{queue.rpartition('ledger=')[2]}?table=labels",
@@ -50,6 +56,11 @@ SINKS: dict[str, Callable[[Path, str], str]] = {
         ("sqlite", "same", "load"),
         ("postgres", "same", "list"),
         ("pubsub", "same", "list"),
+        *(
+            [("pubsub on postgres", "same", "list"), ("pubsub", "sqlite", "yield")]
+            if "OUTLAST_KILLS" in os.environ
+            else []
+        ),
     ],
 )
 def test_nothing_is_lost_or_doubled_whatever_is_killed(queue: str, sink: str, form: str, tmp_path: Path) -> None:
