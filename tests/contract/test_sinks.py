@@ -9,8 +9,9 @@ import pytest
 from outlast.items import CompactableSink, LeasedItem, Result, Sink, Stored
 from outlast.registry import open_sink
 from outlast.sinks.objects import ObjectSink
+from outlast.sinks.parquet import ParquetSink
 from outlast.testing import MemorySink
-from service import servers
+from service import postgres_server, servers
 
 
 def _sqlite(tmp_path: Path) -> Callable[[], Sink]:
@@ -43,14 +44,31 @@ def _memory(tmp_path: Path) -> Callable[[], Sink]:
     return lambda: sink
 
 
+def _postgres(tmp_path: Path) -> Callable[[], Sink]:
+    url = postgres_server.fresh_table()
+    return lambda: open_sink(url)
+
+
+def _parquet(tmp_path: Path) -> Callable[[], Sink]:
+    return lambda: open_sink(f"parquet:{tmp_path}/results")
+
+
+def _parquet_s3(_tmp_path: Path) -> Callable[[], Sink]:
+    store = servers.fresh_store("s3")
+    return lambda: ParquetSink(store, url=f"parquet:{store.url}")
+
+
 # One row per sink: how to open, again and again, one that is fresh at first.
 SINKS: dict[str, Callable[[Path], Callable[[], Sink]]] = {
     "memory": _memory,
     "sqlite": _sqlite,
+    "postgres": _postgres,
     "jsonl": _jsonl,
     "objects": _objects,
     "objects-gs": _objects_on("gs"),
     "objects-s3": _objects_on("s3"),
+    "parquet": _parquet,
+    "parquet on s3": _parquet_s3,
 }
 
 
