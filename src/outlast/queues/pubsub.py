@@ -55,7 +55,9 @@ def open_pubsub(url: str, ledger: Queue | None = None) -> Queue:
         return PubsubAlone(address)
     if not isinstance(ledger, Ledger):
         kind = ledger.url.partition("://")[0]
-        raise SettingsError(f"{address.shown}: a queue of {kind}:// cannot be a ledger; one of sqlite:// can")
+        raise SettingsError(
+            f"{address.shown}: a queue of {kind}:// cannot be a ledger; sqlite:// and postgresql:// can"
+        )
     return PubsubQueue(address, ledger)
 
 
@@ -78,7 +80,8 @@ class PubsubQueue:
     ) -> None:
         self._address, self._ledger = address, ledger
         self._service = service or PubsubService(address)
-        self._checks = Checks(address, self._service, warn or Console().warning)
+        self._warn = warn or Console().warning
+        self._checks = Checks(address, self._service, self._warn)
         self._quiet_seconds = quiet_seconds
         self._quiet_since: float | None = None
         self._patient, self._strangers = True, False
@@ -150,14 +153,15 @@ class PubsubQueue:
         ack_ids: dict[str, list[str]] = {}
         for one in pulled:
             ack_ids.setdefault(one.id, []).append(one.ack_id)
-        named = list(ack_ids)
-        standing = self._ledger.lease_named(named, seconds, begin=begin, max_deaths=max_deaths)
+        standing = self._ledger.lease_named(list(ack_ids), seconds, begin=begin, max_deaths=max_deaths)
         if standing.unknown:
             foreign = {one.id: one.draft() for one in pulled if one.id in standing.unknown}
             self._strangers = self._strangers or self._ledger.strangers(seen=True)
-            self._ledger.publish(list(foreign.values()))
-            self._ledger.mark_sent(list(foreign))
-            standing = self._ledger.lease_named(named, seconds, begin=begin, max_deaths=max_deaths)
+            refused = dict(self._ledger.publish(list(foreign.values())).refused)
+            self._ledger.mark_sent([one for one in foreign if one not in refused])
+            self._put_away(refused, ack_ids)
+            known = [one for one in ack_ids if one not in refused]
+            standing = self._ledger.lease_named(known, seconds, begin=begin, max_deaths=max_deaths)
         renewal = Renewal("", ack_ids)
         if standing.settled:
             self._acknowledge(renewal.of(standing.settled))
@@ -166,6 +170,12 @@ class PubsubQueue:
         if standing.lease is None:
             return None
         return self._held_too(standing.lease, ack_ids, seconds)
+
+    def _put_away(self, refused: Mapping[str, str], ack_ids: Mapping[str, Sequence[str]]) -> None:
+        """Messages of others that the ledger cannot keep stay in the subscription, and are told."""
+        for one, reason in refused.items():
+            self._warn(f"{self._address.shown}: message {one!r} cannot be an item: {reason}; it stays where it is")
+            self._hold(ack_ids[one], MOST_SECONDS)
 
     def _held_too(self, lease: Lease, ack_ids: dict[str, list[str]], seconds: float) -> Lease:
         """The ledger's lease, with the messages, which are held for as long."""
@@ -302,8 +312,6 @@ def _put_back(standing: Standing) -> dict[int, list[str]]:
         # A suspect comes at once after one that could be had; where none could, others are to come before it.
         soon = 0 if standing.lease is not None else _SUSPECT_SECONDS
         found.setdefault(_whole_seconds(left) if left > 0 else soon, []).append(one)
-    if standing.unknown:  # the ledger does not take them
-        found.setdefault(MOST_SECONDS, []).extend(standing.unknown)
     return found
 
 

@@ -108,7 +108,9 @@ class ParquetSink:
         except StoreUnreachable as error:
             raise SinkUnreachable(f"sink={self._url!r}: {error}") from error
         except ObjectMissing as error:
-            raise SinkUnreachable(f"sink={self._url!r}: {error}: it was compacted meanwhile; try again") from error
+            raise SinkUnreachable(
+                f"sink={self._url!r}: {error}: most likely it was compacted meanwhile, so try again"
+            ) from error
         except (BadObject, SettingsError) as error:
             raise SettingsError(f"sink={self._url!r}: {error}") from error
 

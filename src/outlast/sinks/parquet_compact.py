@@ -1,5 +1,6 @@
 """Compaction: parts joined into few files with one row per id, at no risk to a row, whenever it dies."""
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -59,6 +60,9 @@ def _one_round(store: Store, file_bytes: int) -> Compaction | None:
     if made is None or not _commit(store, made):
         return None
     _remove_old(store, made, parts_in(store))
+    # What a death on a mount has cut short. Nobody writes a part for a day, and who did would have lost his lease.
+    dead_since = time.time_ns() - _DEBRIS_NS
+    _delete(store, [part.name for part in waiting if part.key not in made.holds and part.written_ns < dead_since])
     return made
 
 

@@ -24,8 +24,8 @@ class MergePlan:
     three times while it is sorted, so the defaults need some 200 MB, whatever there is to merge.
     """
 
-    run_bytes: int = 64 << 20
-    runs_at_once: int = 64
+    run_bytes: int = 32 << 20
+    runs_at_once: int = 128
     block_bytes: int = 1 << 20
     gather_tables: int = 512  # small tables are joined when there are so many, since each one costs some kilobytes
 

@@ -280,9 +280,12 @@ class Worker:
         chunk = self._chunk
         if chunk is None or chunk.lease.renewal != renewal:
             chunk = self._supply.find(renewal) if isinstance(self._supply, Ahead) else None
-        if chunk is None or not chunk.open_ids():
+        if chunk is None:
             return
-        chunk.give_up()
+        with chunk.settling:  # its lease may be gone because it is settled at this moment
+            if not chunk.open_ids():
+                return
+            chunk.give_up()
         self.console.warning(
             f"the lease on {len(chunk.loadable())} items was lost (it was not renewed for "
             f"{format_duration(self.options.lease_seconds)}): nothing of them is stored here"
