@@ -42,7 +42,7 @@ _BY_INDEX = "SELECT " + ", ".join(
 # How a generator of psycopg says what it waits for, and is told what there is: 1 to read, 2 to write, 3 both.
 _EVENTS = {1: select.POLLIN, 2: select.POLLOUT, 3: select.POLLIN | select.POLLOUT}
 _READY = {events: Ready(number) for number, events in _EVENTS.items()}
-# Classes of SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html, 2026-11-30).
+# Classes of SQLSTATE (PostgreSQL's documentation, Appendix A, 2026-11-30).
 _CONNECTION = ("08", "57P")  # the connection, and the server going down or coming up
 # Of uniqueness: a statement that was thought lost has come first (a lease has its token, a table its name).
 _PASSING = ("08", "23505", "25006", "40", "53", "55P03", "57", "58")

@@ -39,9 +39,14 @@ class Order:
     prefetch: int = 1
     stuck: str | None = None  # the item at which the function hangs
     deadly: str | None = None  # the item that ends its process
-    holds_lock: bool = False  # the function holds the interpreter's lock all the time
+    holds_lock: bool = False  # the function holds the interpreter's lock nearly all the time
+    locks_up: str | None = None  # the item at which it holds it for good
     item_timeout: float | None = None
     max_deaths: int = 1000
+    max_errors: int = 3
+    fate: tuple[str, str, int] | None = (
+        None  # (verb of the queue or the sink, "before" or "after", at which call): dies
+    )
     setup_seconds: float = 0.0
     variables: dict[str, str] = field(default_factory=dict)
 
@@ -62,13 +67,16 @@ def work(order: Order) -> None:
             time.sleep(order.setup_seconds)
         return "model"
 
+    queue, sink = open_queue(order.queue), open_sink(order.sink)
+    fated = Fated.at(order.fate) if order.fate is not None else None
     declare = outlast.batch(
-        order.queue,
-        sink=order.sink,
+        queue if fated is None else fated.over(queue),
+        sink=sink if fated is None else fated.over(sink),
         chunk=order.chunk,
         version=order.version,
         lease=order.lease,
         max_deaths=order.max_deaths,
+        max_errors=order.max_errors,
         item_timeout=order.item_timeout,
         setup=prepare,
         prefetch=order.prefetch,
@@ -79,6 +87,8 @@ def work(order: Order) -> None:
         os.write(begun, f"{item.id}\n".encode())
         if item.id == order.deadly:
             os.abort()
+        if item.id == order.locks_up:
+            lock_up()
         _pass(3600 if item.id == order.stuck else order.seconds, holds_lock=order.holds_lock)
         os.write(who, f"{os.getpid()}\n".encode())
         os.write(diary, f"{item.id}\n".encode())
@@ -96,6 +106,36 @@ def work(order: Order) -> None:
     declare(yielded if order.form == "yield" else listed).run()
 
 
+class Fated:
+    """Kills its process at one call of a queue or a sink, all others of which go through."""
+
+    def __init__(self, behind: object, fate: list) -> None:
+        self._behind, self._fate = behind, fate
+
+    @classmethod
+    def at(cls, fate: tuple[str, str, int]) -> "Fated":
+        return cls(None, list(fate))
+
+    def over(self, behind: object) -> "Fated":
+        return Fated(behind, self._fate)
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(self._behind, name)
+        if name != self._fate[0]:
+            return found
+
+        def fated(*arguments: object, **named: object) -> object:
+            self._fate[2] -= 1
+            if self._fate[2] == 0 and self._fate[1] == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            answer = found(*arguments, **named)
+            if self._fate[2] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return answer
+
+        return fated
+
+
 def _pass(seconds: float, *, holds_lock: bool) -> None:
     if not holds_lock:
         time.sleep(seconds)
@@ -104,6 +144,14 @@ def _pass(seconds: float, *, holds_lock: bool) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         libc.usleep(int(min(0.9, until - time.monotonic()) * 1e6) + 1)
+
+
+def lock_up() -> None:
+    """Waits for ever for a mutex, which no signal interrupts, and keeps the interpreter's lock."""
+    mutex = ctypes.create_string_buffer(256)  # all zeros is PTHREAD_MUTEX_INITIALIZER
+    library = ctypes.PyDLL(None)
+    library.pthread_mutex_lock(mutex)
+    library.pthread_mutex_lock(mutex)
 
 
 def right_value(name: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from rehearsal.batch_crew import Order, check, publish, survive
 from service import postgres_server
+from service.pubsub_server import fresh_subscription, pubsub_server
 
 KILLS = int(os.environ.get("OUTLAST_KILLS", "25"))
 ITEMS = int(os.environ.get("OUTLAST_ITEMS", "1200"))
@@ -20,13 +21,29 @@ def _sqlite(tmp_path: Path) -> tuple[str, dict[str, str]]:
     return f"sqlite:///{tmp_path}/work.db", {}
 
 
+def _pubsub(tmp_path: Path) -> tuple[str, dict[str, str]]:
+    host = pubsub_server()
+    os.environ["PUBSUB_EMULATOR_HOST"] = host  # the same in the whole test run
+    return f"{fresh_subscription(host)}&ledger=sqlite:///{tmp_path}/work.db", {"PUBSUB_EMULATOR_HOST": host}
+
+
 def _postgres(tmp_path: Path) -> tuple[str, dict[str, str]]:
     return postgres_server.fresh_database(), {}
 
 
-QUEUES: dict[str, Callable[[Path], tuple[str, dict[str, str]]]] = {"sqlite": _sqlite, "postgres": _postgres}
+def _pubsub_on_postgres(tmp_path: Path) -> tuple[str, dict[str, str]]:
+    url, variables = _pubsub(tmp_path)
+    return f"{url.partition('&')[0]}&ledger={postgres_server.fresh_database()}", variables
+
+
+QUEUES: dict[str, Callable[[Path], tuple[str, dict[str, str]]]] = {
+    "sqlite": _sqlite,
+    "postgres": _postgres,
+    "pubsub": _pubsub,
+    "pubsub on postgres": _pubsub_on_postgres,
+}
 SINKS: dict[str, Callable[[Path, str], str]] = {
-    "same": lambda tmp_path, queue: f"{queue}?table=labels",
+    "same": lambda tmp_path, queue: f"{queue.rpartition('ledger=')[2]}?table=labels",
     "sqlite": lambda tmp_path, queue: f"sqlite:///{tmp_path}/results.db",
 }
 
@@ -38,6 +55,12 @@ SINKS: dict[str, Callable[[Path, str], str]] = {
         ("sqlite", "sqlite", "yield"),
         ("sqlite", "same", "load"),
         ("postgres", "same", "list"),
+        ("pubsub", "same", "list"),
+        *(
+            [("pubsub on postgres", "same", "list"), ("pubsub", "sqlite", "yield")]
+            if "OUTLAST_KILLS" in os.environ
+            else []
+        ),
     ],
 )
 def test_nothing_is_lost_or_doubled_whatever_is_killed(queue: str, sink: str, form: str, tmp_path: Path) -> None:

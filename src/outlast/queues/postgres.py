@@ -21,6 +21,7 @@ from outlast.items import (
 )
 from outlast.postgresql import PATIENCE_SECONDS, Connection, PostgresDatabase, one_trip, rows_to_read
 from outlast.queues import postgres_statements as sql
+from outlast.queues.ledger import Standing
 
 _MOST_PAYLOAD_BYTES = 64 << 20
 _MOST_ID_BYTES = 2000  # an entry of an index has to fit into a third of a page
@@ -212,6 +213,83 @@ class PostgresQueue:
 
         return self._once(work)
 
+    # --- as the ledger of a broker (outlast.queues.ledger) ------------------------------------------
+
+    def dedicate(self, name: str) -> str | None:
+        told = {"queue": self._number(), "name": name}
+
+        def work(connection: Connection, _: bool) -> str | None:
+            with one_trip(connection):
+                connection.execute(sql.DEDICATE, told)
+                ledger = connection.execute(sql.LEDGER, told)
+            row = ledger.fetchone()
+            return None if row is None else str(row[0])
+
+        return self._database.run(work)
+
+    def strangers(self, *, seen: bool = False) -> bool:
+        told = {"queue": self._number()}
+
+        def work(connection: Connection, _: bool) -> bool:
+            with one_trip(connection):
+                if seen:
+                    connection.execute(sql.SEE_STRANGERS, told)
+                ledger = connection.execute(sql.LEDGER, told)
+            row = ledger.fetchone()
+            return row is not None and bool(row[1])
+
+        return self._database.run(work)
+
+    def lease_named(self, ids: Sequence[str], seconds: float, *, begin: bool, max_deaths: int) -> Standing:
+        named = list(dict.fromkeys(ids))
+        strange = frozenset(one for one in named if _refusal(one) is not None)
+        if strange:
+            return Standing(unknown=strange)
+        number = secrets.randbits(62)
+        told = {
+            "queue": self._number(),
+            "lease": number,
+            "ids": named,
+            "seconds": seconds,
+            "begin": begin,
+            "max_deaths": max_deaths,
+        }
+
+        def work(connection: Connection, again: bool) -> Standing:
+            if again and (taken := connection.execute(sql.OF_LEASE, told)).rowcount:
+                standing = connection.execute(sql.STANDING, told)
+            else:
+                with one_trip(connection, durable=False):
+                    connection.execute(sql.END_EXPIRED, told)
+                    connection.execute(sql.MAKE_DUE, told)
+                    taken = connection.execute(sql.TAKE_NAMED, told)
+                    standing = connection.execute(sql.STANDING, told)
+            rows = sorted(taken.fetchall())
+            return _standing(named, _lease(number, rows) if rows else None, standing.fetchall())
+
+        return self._database.run(work)
+
+    def held(self, renewal: str) -> frozenset[str]:
+        return frozenset(row[0] for row in self._look(sql.HELD, {"lease": int(renewal)}))
+
+    def unsent(self, ids: Sequence[str]) -> Sequence[Draft]:
+        return [Draft(*row) for row in self._look(sql.UNSENT, self._named(ids))]
+
+    def mark_sent(self, ids: Sequence[str]) -> None:
+        told = self._named(ids)
+
+        def work(connection: Connection, _: bool) -> None:
+            with one_trip(connection):
+                connection.execute(sql.MARK_SENT, told)
+
+        self._database.run(work)
+
+    def _named(self, ids: Sequence[str]) -> dict[str, Any]:
+        return {"queue": self._number(), "ids": [one for one in ids if _refusal(one) is None]}
+
+    def _look(self, statement: str, told: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        return self._database.run(partial(_page, statement, told))
+
     def close(self) -> None:
         self._database.close()
 
@@ -274,6 +352,24 @@ def _page(statement: str, told: Mapping[str, Any], connection: Connection, _: bo
 
 def _lease(number: int, rows: Sequence[tuple[Any, ...]]) -> Lease:
     return Lease(str(number), str(number), tuple(LeasedItem(*row[1:]) for row in rows))
+
+
+def _standing(named: Sequence[str], lease: Lease | None, rows: Sequence[tuple[Any, ...]]) -> Standing:
+    """What rows of (id, state, whether it is of this lease, seconds until it is due, until its lease ends) say."""
+    held: dict[str, float] = {}
+    later: dict[str, float] = {}
+    for name, state, mine, due, ends in rows:
+        if state == sql.LEASED and not mine:
+            held[name] = ends or 0.0
+        elif state < sql.LEASED:
+            later[name] = due or 0.0
+    return Standing(
+        lease=lease,
+        settled=frozenset(row[0] for row in rows if row[1] > sql.LEASED),
+        held=held,
+        later=later,
+        unknown=frozenset(named) - {row[0] for row in rows},
+    )
 
 
 def _publish(connection: Connection, told: Mapping[str, Any]) -> tuple[tuple[int, tuple[str, ...]], str]:

@@ -1,7 +1,7 @@
 """The declared form: a function over a chunk of items becomes a job that works through a queue."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from outlast.items import Queue as Port
@@ -13,14 +13,18 @@ from outlast.worker.worker import Drained, Worker
 
 
 class BatchFunction:
-    """A function and what it works through; called directly it is the plain function."""
+    """A function and what it works through; called directly it is the plain function.
 
-    def __init__(self, function: Function, setup: Callable[[], object] | None, make: Callable[[], Worker]) -> None:
+    `function` is that one, `options` are those of `batch` that it was declared with, apart from queue and sink.
+    """
+
+    def __init__(self, function: Function, make: Callable[[], Worker], options: Mapping[str, Any]) -> None:
         functools.update_wrapper(self, function)
-        self._function, self._setup, self._make = function, setup, make
+        self.function, self.options = function, options
+        self._make = make
 
     def __call__(self, *arguments: Any, **named: Any) -> object:
-        return self._function(*arguments, **named)
+        return self.function(*arguments, **named)
 
     def run(self) -> Drained:
         """Works until nothing is left, for this worker or any other.
@@ -31,8 +35,10 @@ class BatchFunction:
         with self._make() as worker:
             if not worker.has_work():
                 return worker.summary
-            more = () if self._setup is None else (self._setup(),)
-            calling = Calling(self._function, more, worker.pace, worker.limit)
+            setup = self.options["setup"]
+            with worker.preparing():
+                more = () if setup is None else (setup(),)
+            calling = Calling(self.function, more, worker.pace, worker.limit)
             while (chunk := worker.next_chunk()) is not None:
                 calling.run(chunk)
             return worker.summary
@@ -71,22 +77,20 @@ def batch(
     nothing. `idle`: a queue that cannot know whether anything is left is left after so long without an item.
     """
 
-    def declare(function: Function) -> BatchFunction:
-        def make() -> Worker:
-            return Worker(
-                queue,
-                sink=sink,
-                chunk=chunk,
-                version=version,
-                load=load,
-                prefetch=prefetch,
-                lease=lease,
-                item_timeout=item_timeout,
-                max_errors=max_errors,
-                max_deaths=max_deaths,
-                idle=idle,
-            )
+    of_worker: dict[str, Any] = {
+        "chunk": chunk,
+        "version": version,
+        "load": load,
+        "prefetch": prefetch,
+        "lease": lease,
+        "item_timeout": item_timeout,
+        "max_errors": max_errors,
+        "max_deaths": max_deaths,
+        "idle": idle,
+    }
 
-        return BatchFunction(function, setup, make)
+    def declare(function: Function) -> BatchFunction:
+        make = functools.partial(Worker, queue, sink=sink, **of_worker)
+        return BatchFunction(function, make, {**of_worker, "setup": setup})
 
     return declare

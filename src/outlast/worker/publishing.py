@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from outlast.items import Accepted, Draft, Queue
+from outlast.items import Draft, Queue
 from outlast.worker.values import NotJson, payload_text
 
 _BATCH_BYTES = 8 << 20
+_ANOTHER = "there is another payload under this id, which stays"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,9 @@ def publish_rows(queue: Queue, rows: Iterable[Row], *, on_progress: Callable[[in
     return Published(batch.new, batch.already, tuple(batch.rejected))
 
 
+_Entry = tuple[str, int | None]  # a payload, and the line that it stood on
+
+
 @dataclass
 class _Batch:
     queue: Queue
@@ -63,9 +67,12 @@ class _Batch:
     already: int = 0
     rejected: list[Rejected] = field(default_factory=list)
     rows: int = 0
+    held: int = 0
     bytes: int = 0
-    drafts: list[Draft] = field(default_factory=list)
-    lines: dict[str, int | None] = field(default_factory=dict)
+    by_id: dict[str, list[_Entry]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.traits = self.queue.traits
 
     def add(self, row: Row) -> None:
         self.rows += 1
@@ -77,28 +84,43 @@ class _Batch:
                 text = payload_text(row.payload)
             except NotJson as error:
                 why = str(error)
-        most = self.queue.traits.most_payload_bytes
+        most = self.traits.most_payload_bytes
         if why is None and len(text) > most:  # JSON text is ASCII here
             why = f"the payload has {len(text)} bytes, and {most} are allowed; publish where it is instead"
         if why is not None or name is None:
             self.rejected.append(Rejected(name, row.line, why or "no id"))
         else:
-            self.drafts.append(Draft(name, text))
-            self.lines[name] = row.line
+            self.by_id.setdefault(name, []).append((text, row.line))
+            self.held += 1
             self.bytes += len(text)
-        if len(self.drafts) >= self.queue.traits.publish_batch or self.bytes >= _BATCH_BYTES:
+        if self.held >= self.traits.publish_batch or self.bytes >= _BATCH_BYTES:
             self.send()
 
     def send(self) -> None:
-        accepted = self.queue.publish(self.drafts) if self.drafts else Accepted(0, 0)
-        self.new += accepted.new
-        self.already += accepted.already
-        said = "there is another payload under this id, which stays"
-        refused = [*[(name, said) for name in accepted.conflicting], *accepted.refused]
-        self.rejected += [Rejected(name, self.lines.get(name), why) for name, why in refused]
-        rows, self.rows, self.bytes, self.drafts, self.lines = self.rows, 0, 0, [], {}
+        """Publishes one payload for each id at a time, so that what the queue says of an id is about one line."""
+        rows, self.rows, self.held, self.bytes = self.rows, 0, 0, 0
+        while self.by_id:
+            accepted = self.queue.publish([Draft(name, entries[0][0]) for name, entries in self.by_id.items()])
+            self.new += accepted.new
+            self.already += accepted.already
+            why = dict.fromkeys(accepted.conflicting, _ANOTHER) | dict(accepted.refused)
+            undecided = [self._repeats(name, entries, why.get(name)) for name, entries in self.by_id.items()]
+            self.by_id = {name: left for name, left in zip(self.by_id, undecided, strict=True) if left}
         if rows:
             self.on_progress(rows)
+
+    def _repeats(self, name: str, entries: list[_Entry], why: str | None) -> list[_Entry]:
+        """Settles what is known now that the first of an id's payloads was rejected, or (None) is there.
+
+        Returns what is not.
+        """
+        first = entries[0][0]
+        if why is None:
+            self.already += sum(text == first for text, _ in entries[1:])
+            self.rejected += [Rejected(name, line, _ANOTHER) for text, line in entries if text != first]
+            return []
+        self.rejected += [Rejected(name, line, why) for text, line in entries if text == first]
+        return [(text, line) for text, line in entries if text != first]
 
 
 def _why_no_id(name: object) -> str | None:

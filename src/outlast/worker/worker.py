@@ -3,13 +3,14 @@
 import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 from outlast.clock import format_duration
 from outlast.console import Console
-from outlast.errors import ExitingError, Interrupted, LoopMisused
+from outlast.errors import ExitingError, Interrupted, LoopMisused, OutlastError
 from outlast.events import Event
 from outlast.exits import exit_watch
 from outlast.items import Queue as Port
@@ -110,7 +111,7 @@ class Worker:
         self._drain = Drain(
             self.board, self.around, self._supply, settling=self._settling, pace=self.pace, items=self.options.chunk
         )
-        self.limit = ItemTimeLimit(self.options.item_timeout_seconds, self._overrun)
+        self.limit = ItemTimeLimit(self.options.item_timeout_seconds, self._overrun, self._keeper.limit)
         self._stopped = False
         self.board.serve(self._on_notice, self._at_deadline, self._leave_code, self._on_word)
         exit_watch().watch(self._code_now, _nothing)
@@ -145,6 +146,15 @@ class Worker:
         """Whether anything is left to do, as far as the queue knows."""
         stats = self.queue.stats()
         return stats.ready is None or stats.leased is None or stats.ready + stats.leased > 0
+
+    @contextmanager
+    def preparing(self) -> Iterator[None]:
+        """Around what the program does before its first item: a notice ends the process in it, at once."""
+        self._drain.prepares.set()
+        try:
+            yield
+        finally:
+            self._drain.prepares.clear()
 
     @property
     def summary(self) -> Drained:
@@ -189,8 +199,7 @@ class Worker:
                 reason = "the loop went on without a result for it"
                 chunk.fail(item, reason if item.load_error is None else reason_of(item.load_error))
         self._settling.settle(chunk)
-        if chunk.is_open:
-            self._drain.given_back += self._settling.give_back(chunk, [item.id for item in chunk.in_order()])
+        self._drain.given_back += self._settling.give_back(chunk, chunk.open_ids())
         self._end(chunk)
 
     def _end_current(self, error: BaseException | None) -> None:
@@ -198,17 +207,18 @@ class Worker:
         chunk = self._chunk
         if chunk is None:
             return
-        if isinstance(error, Exception) and not isinstance(error, ExitingError):
-            begun = chunk.in_progress()
-            if len(begun) == 1:
-                chunk.fail(begun[0], reason_of(error))
-        self._settling.settle(chunk)
-        open_ids = [item.id for item in chunk.in_order()]
-        if isinstance(error, Exception) and not isinstance(error, ExitingError) and open_ids:
-            self.queue.release(chunk.lease, chunk.untouched())
-            self.queue.expire(chunk.lease.renewal)  # which of the others it was shows when they come back one by one
+        unreachable = isinstance(error, ExitingError)
+        by_an_item = error if isinstance(error, Exception) and not unreachable else None
+        begun = chunk.in_progress()
+        if by_an_item is not None and not isinstance(error, OutlastError) and len(begun) == 1:
+            chunk.fail(begun[0], reason_of(by_an_item))
+        if not unreachable:
+            self._settling.settle(chunk)
+        if by_an_item is not None:  # which of the others it was shows when they come back one by one
+            self._settling.give_back(chunk, chunk.untouched())
+            self.queue.expire(chunk.lease.renewal)
         else:
-            self._settling.give_back(chunk, open_ids)
+            self._settling.give_back(chunk, chunk.open_ids())
         self._end(chunk)
 
     def _end(self, chunk: Chunk) -> None:
@@ -270,9 +280,12 @@ class Worker:
         chunk = self._chunk
         if chunk is None or chunk.lease.renewal != renewal:
             chunk = self._supply.find(renewal) if isinstance(self._supply, Ahead) else None
-        if chunk is None or not chunk.is_open:
+        if chunk is None:
             return
-        chunk.give_up()
+        with chunk.settling:  # its lease may be gone because it is settled at this moment
+            if not chunk.open_ids():
+                return
+            chunk.give_up()
         self.console.warning(
             f"the lease on {len(chunk.loadable())} items was lost (it was not renewed for "
             f"{format_duration(self.options.lease_seconds)}): nothing of them is stored here"
