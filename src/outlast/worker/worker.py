@@ -232,7 +232,7 @@ class Worker:
         stats = self.queue.stats()
         if stats.ready is not None and stats.leased is not None:
             if stats.ready + stats.leased == 0 and stats.dead:
-                self.console.warning(f"{stats.dead} items are dead letters; see outlast queue dead {self.queue.url}")
+                self.console.warning(f"{stats.dead} items are dead letters; outlast queue dead shows why")
             return stats.ready + stats.leased == 0
         idle = self.options.idle_seconds
         if time.monotonic() - empty_since < idle:
