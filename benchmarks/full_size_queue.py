@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,11 +27,12 @@ from outlast.registry import open_sink
 
 _DONE_BEFORE = "done before"
 _STORED_AT_ONCE = 5000
+_LOOK_SECONDS = 0.1
 _SAMPLE_SECONDS = 1.0
 _LINE_SECONDS = 15.0
 _MOST_GROWTH = 1.10  # of the highest memory in the first tenth of a part's time, settling left out, to the last tenth
 _SETTLING_SHARE = 0.1
-_GROWTH_BYTES = 16 << 20  # less than this is no growth, however small the process
+_GROWTH_BYTES = 96 << 20  # less than this is none: SQLite's page cache fills once, and takes 64 MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +61,21 @@ class Part:
     name: str
     began: float = field(default_factory=time.monotonic)
     seconds: float = 0.0
+    files_left: dict[str, int] = field(default_factory=dict)
     memory: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
-    files: list[tuple[float, int]] = field(default_factory=list)
+    files: list[tuple[float, dict[str, int]]] = field(default_factory=list)
 
     def sample(self, processes: "dict[str, subprocess.Popen[str]]", folder: Path) -> None:
         now = time.monotonic() - self.began
         for name, process in processes.items():
             if (bytes_ := resident_bytes(process.pid)) is not None:
                 self.memory.setdefault(name, []).append((round(now, 1), bytes_))
-        sizes = []
-        for path in folder.glob("*.db*"):
-            try:
-                sizes.append(path.stat().st_size)
-            except FileNotFoundError:  # SQLite removes its log at the end
-                continue
-        self.files.append((round(now, 1), sum(sizes)))
+        self.files.append((round(now, 1), sizes_in(folder)))
 
-    def end(self) -> None:
+    def end(self, folder: Path) -> None:
+        """Its processes have ended."""
         self.seconds = time.monotonic() - self.began
+        self.files_left = sizes_in(folder)
 
     def growth(self) -> dict[str, tuple[int, int]]:
         """By process: the highest memory in the first tenth of its time once it has settled, and in the last tenth."""
@@ -96,6 +95,15 @@ class Part:
             for name, (early, late) in self.growth().items()
             if late > _MOST_GROWTH * early and late - early > _GROWTH_BYTES
         ]
+
+
+def sizes_in(folder: Path) -> dict[str, int]:
+    """Bytes of SQLite's files, by name."""
+    found = {}
+    for path in sorted(folder.glob("*.db*")):
+        with suppress(FileNotFoundError):  # SQLite removes its log at the end
+            found[path.name] = path.stat().st_size
+    return found
 
 
 def resident_bytes(pid: int) -> int | None:
@@ -173,16 +181,18 @@ def _started(role: str) -> "subprocess.Popen[str]":
 def _run_part(name: str, asked: Asked, roles: dict[str, str]) -> tuple[Part, list[dict[str, int]]]:
     """Starts the processes and samples them until all have ended; raises RuntimeError if one left with an error."""
     part, processes = Part(name), {one: _started(role) for one, role in roles.items()}
-    progress, said = outlast.Queue(asked.queue), 0.0
+    progress, sampled, said = outlast.Queue(asked.queue), 0.0, 0.0
     try:
         while any(process.poll() is None for process in processes.values()):
-            part.sample(processes, asked.folder)
             now = time.monotonic() - part.began
+            if now - sampled >= _SAMPLE_SECONDS or not part.files:
+                sampled = now
+                part.sample(processes, asked.folder)
             if now - said >= _LINE_SECONDS:
                 said = now
-                _say(f"{name}: {now:.0f} s, {progress.stats()}, {_mib(part.files[-1][1])} in files")
-            time.sleep(_SAMPLE_SECONDS)
-        part.end()
+                _say(f"{name}: {now:.0f} s, {progress.stats()}, files {_sizes(part.files[-1][1])}")
+            time.sleep(_LOOK_SECONDS)
+        part.end(asked.folder)
         outputs = [process.communicate()[0] for process in processes.values()]
     finally:
         for process in processes.values():
@@ -208,7 +218,13 @@ def _run(asked: Asked) -> tuple[dict[str, object], list[str]]:
     wrong = _wrong_results(asked)
     document |= {"published": published[0], "drained": drained, "wrong": wrong}
     document["parts"] = {
-        part.name: {"seconds": part.seconds, "memory": part.memory, "files": part.files, "growth": part.growth()}
+        part.name: {
+            "seconds": part.seconds,
+            "memory": part.memory,
+            "growth": part.growth(),
+            "files": part.files,
+            "files_left": part.files_left,
+        }
         for part in (publishing, draining)
     }
     return document, [*_complaints(asked, document, drained), *(_memory_complaints(publishing, draining))]
@@ -243,12 +259,19 @@ def _say_part(part: Part, asked: Asked) -> None:
     for name, (early, late) in part.growth().items():
         peak = max(size for _, size in part.memory[name])
         _say(f"  {name}: {_mib(early)} early, {_mib(late)} late, {_mib(peak)} at most")
-    last, most = part.files[-1][1], max(size for _, size in part.files)
-    _say(f"  files: {_mib(last)} ({last / asked.items:.0f} bytes per item), {_mib(most)} at most")
+    most: dict[str, int] = {}
+    for _, sizes in part.files:
+        most = {name: max(most.get(name, 0), sizes.get(name, 0)) for name in {**most, **sizes}}
+    left = sum(part.files_left.values())
+    _say(f"  files at most: {_sizes(most)}; left {_mib(left)}, {left / asked.items:.0f} bytes per item")
 
 
 def _mib(size: int) -> str:
     return f"{size / 2**20:,.1f} MiB"
+
+
+def _sizes(sizes: dict[str, int]) -> str:
+    return ", ".join(f"{name} {_mib(size)}" for name, size in sizes.items()) or "none"
 
 
 def _say(line: str) -> None:

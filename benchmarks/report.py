@@ -40,12 +40,15 @@ def tables(samples: Samples) -> Iterator[RenderableType]:
 def limits_table(samples: Samples, state: str) -> Table:
     table = Table("limit", "median", "lowest to highest", "GiB/s", "moved by", title=f"{state}: limits")
     size = samples.values(state, "bytes", LIMITS)
+    units = {figure.limit: figure.unit for figure in FIGURES}
     for key, title in LIMIT_TITLES.items():
         values = samples.values(state, key, LIMITS)
         if values:
             speed = f"{size[0] / statistics.median(values) / 2**30:.2f}" if size else ""
             unsteady = " (more than 20 %)" if moved(values) > STEADY else ""
-            table.add_row(title, *_median_and_spread(values, "s"), speed, f"{100 * moved(values):.0f} %{unsteady}")
+            table.add_row(
+                title, *_median_and_spread(values, units.get(key, "s")), speed, f"{100 * moved(values):.0f} %{unsteady}"
+            )
     return table
 
 

@@ -12,12 +12,13 @@ OF_SQLITE, OF_POSTGRES, OF_PUBSUB = "batch: SQLite", "batch: PostgreSQL", "batch
 class Setting:
     """One table of the report. `contenders` by case: what makes one at a Place; that of LIMITS is the loop by hand.
 
-    Items take no time. Peers are given a tenth as many, since some of them become slower with the length of the queue;
-    per item that favours them. `server`: a kind of benchmarks.batch.servers, None for none.
+    Items take no time. Peers are given `peer_items` of them, fewer, since some become slower with the length of the
+    queue; per item that favours them. `server`: a kind of benchmarks.batch.servers, None for none.
     """
 
     state: str
     items: int
+    peer_items: int
     chunk: int
     contenders: dict[str, str]
     server: str | None = None
@@ -25,13 +26,14 @@ class Setting:
     def items_for(self, case: str, scale: float) -> int:
         """At least two chunks."""
         own = case == LIMITS or case.startswith("outlast")
-        return max(round((self.items if own else self.items / 10) * scale), 2 * self.chunk)
+        return max(round((self.items if own else self.peer_items) * scale), 2 * self.chunk)
 
 
 SETTINGS = {
     "sqlite": Setting(
         OF_SQLITE,
-        items=20_000,
+        items=50_000,
+        peer_items=2_000,
         chunk=32,
         contenders={
             LIMITS: "raw:RawSqlite",
@@ -48,6 +50,7 @@ SETTINGS = {
     "postgresql": Setting(
         OF_POSTGRES,
         items=20_000,
+        peer_items=2_000,
         chunk=100,
         contenders={
             LIMITS: "raw:RawPostgres",
@@ -61,6 +64,7 @@ SETTINGS = {
     "pubsub": Setting(
         OF_PUBSUB,
         items=20_000,
+        peer_items=2_000,
         chunk=100,
         contenders={
             LIMITS: "on_pubsub:RawPubSub",

@@ -37,7 +37,7 @@ _OWN_DEFAULTS: dict[str, str | int] = {
 _BY_INDEX = "SELECT " + ", ".join(
     f"set_config('{way}', 'off', true)" for way in ("enable_seqscan", "enable_bitmapscan", "enable_sort", "jit")
 )
-# Classes of SQLSTATE (https://www.postgresql.org/docs/current/errcodes-appendix.html, 2026-11-30).
+# Classes of SQLSTATE (PostgreSQL's documentation, Appendix A, 2026-11-30).
 _CONNECTION = ("08", "57P")  # the connection, and the server going down or coming up
 # Of uniqueness: a statement that was thought lost has come first (a lease has its token, a table its name).
 _PASSING = ("08", "23505", "25006", "40", "53", "55P03", "57", "58")

@@ -39,9 +39,11 @@ class Order:
     prefetch: int = 1
     stuck: str | None = None  # the item at which the function hangs
     deadly: str | None = None  # the item that ends its process
-    holds_lock: bool = False  # the function holds the interpreter's lock all the time
+    holds_lock: bool = False  # the function holds the interpreter's lock nearly all the time
+    locks_up: str | None = None  # the item at which it holds it for good
     item_timeout: float | None = None
     max_deaths: int = 1000
+    max_errors: int = 3
     fate: tuple[str, str, int] | None = (
         None  # (verb of the queue or the sink, "before" or "after", at which call): dies
     )
@@ -74,6 +76,7 @@ def work(order: Order) -> None:
         version=order.version,
         lease=order.lease,
         max_deaths=order.max_deaths,
+        max_errors=order.max_errors,
         item_timeout=order.item_timeout,
         setup=prepare,
         prefetch=order.prefetch,
@@ -84,6 +87,8 @@ def work(order: Order) -> None:
         os.write(begun, f"{item.id}\n".encode())
         if item.id == order.deadly:
             os.abort()
+        if item.id == order.locks_up:
+            lock_up()
         _pass(3600 if item.id == order.stuck else order.seconds, holds_lock=order.holds_lock)
         os.write(who, f"{os.getpid()}\n".encode())
         os.write(diary, f"{item.id}\n".encode())
@@ -139,6 +144,14 @@ def _pass(seconds: float, *, holds_lock: bool) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         libc.usleep(int(min(0.9, until - time.monotonic()) * 1e6) + 1)
+
+
+def lock_up() -> None:
+    """Waits for ever for a mutex, which no signal interrupts, and keeps the interpreter's lock."""
+    mutex = ctypes.create_string_buffer(256)  # all zeros is PTHREAD_MUTEX_INITIALIZER
+    library = ctypes.PyDLL(None)
+    library.pthread_mutex_lock(mutex)
+    library.pthread_mutex_lock(mutex)
 
 
 def right_value(name: str) -> str:

@@ -6,6 +6,7 @@ OUTLAST_EVERY_POINT=1 tries all of them.
 import os
 import signal
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def test_b34_a_kill_at_any_verb_loses_nothing_and_repeats_at_most_a_chunk(place:
         publish(order, ITEMS)
         code = _run(order)
         assert code == -signal.SIGKILL, (fate, code)
-        assert _run(Order(**{**order.__dict__, "fate": None})) == 0
+        assert _run(replace(order, fate=None)) == 0
         check(order, ITEMS)
         computed = Counter(order.diary.read_text().split())
         assert sum(computed.values()) <= ITEMS + CHUNK, fate

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import outlast
@@ -44,7 +45,7 @@ def test_b31_a_worker_that_was_frozen_past_its_lease_stores_nothing(tmp_path: Pa
         folder.mkdir()
         order = _order(folder, chunk=2, seconds=0.4, lease=0.6)
         if sink == "other":
-            order = Order(**{**order.__dict__, "sink": f"sqlite:///{folder}/results.db"})
+            order = replace(order, sink=f"sqlite:///{folder}/results.db")
         publish(order, 2)
         slow = started(order)
         _wait_for(order.diary.with_suffix(".begun"), 1)
@@ -118,7 +119,8 @@ def test_an_item_that_takes_too_long_fails_alone(tmp_path: Path) -> None:
     for number, holds_lock in enumerate((False, True)):
         folder = tmp_path / str(number)
         folder.mkdir()
-        order = _order(folder, chunk=4, seconds=0.01, stuck="item-00002", item_timeout=0.4, holds_lock=holds_lock)
+        order = _order(folder, chunk=4, seconds=0.01, stuck="item-00002", item_timeout=0.4, max_errors=0)
+        order = replace(order, holds_lock=holds_lock)
         publish(order, 6)
         worker = started(order)
         worker.join(60)
@@ -132,6 +134,20 @@ def test_an_item_that_takes_too_long_fails_alone(tmp_path: Path) -> None:
         assert dead.id == "item-00002"
         assert "item_timeout" in (dead.reason or ""), dead
         assert len(list(open_sink(order.sink).results())) == 5
+
+
+def test_an_item_that_holds_the_interpreter_for_good_is_buried_too(tmp_path: Path) -> None:
+    order = _order(tmp_path, chunk=1, seconds=0.01, locks_up="item-00001", item_timeout=0.3, max_deaths=0)
+    publish(order, 4)
+    worker = started(order)
+    worker.join(60)
+    assert worker.exitcode == -signal.SIGKILL
+    worker = started(order)
+    worker.join(60)
+    assert worker.exitcode == 0
+    [dead] = outlast.Queue(order.queue).dead()
+    assert (dead.id, dead.deaths) == ("item-00001", 1)
+    assert len(list(open_sink(order.sink).results())) == 3
 
 
 def test_x06_any_number_of_workers_goes_on_where_others_stopped(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """The batch part of the benchmarks: what it counts as done, its own loops on SQLite, and the full-size run, small."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from benchmarks.batch.contender import Span, measure_drain, value_of
 from benchmarks.batch.one_case import measure_batch
 from benchmarks.batch.results import right_ones
-from benchmarks.batch.settings import SETTINGS
+from benchmarks.batch.settings import ITEMS, LOADS, SETTINGS
 from benchmarks.figures import FIGURES, LIMITS
 from benchmarks.full_size_queue import Part
 
@@ -51,13 +53,16 @@ def test_a_result_counts_once_and_only_if_it_is_the_right_one() -> None:
     assert right_ones([*right, ("c", json.dumps(value_of("d")))]) == 2
 
 
-@pytest.mark.parametrize("case", [LIMITS, "outlast adapters, no worker"])
-def test_our_own_loops_measure_what_the_report_knows(case: str, tmp_path: Path) -> None:
-    figures = measure_batch("sqlite", case, 0.005, tmp_path, "")
-    assert all(value > 0 for value in figures.values())
-    limits = {figure.limit for figure in FIGURES}
-    keys = {figure.key for figure in FIGURES}
-    assert set(figures) <= (limits if case == LIMITS else keys)
+@pytest.mark.parametrize(
+    ("which", "case"),
+    [("sqlite", LIMITS), ("sqlite", "outlast adapters, no worker"), ("sqlite", "outlast"), (ITEMS, ""), (LOADS, "")],
+)
+def test_our_own_loops_measure_what_the_report_knows(which: str, case: str, tmp_path: Path) -> None:
+    figures = measure_batch(which, case, 0.002, tmp_path, "")
+    assert set(figures) <= {name for figure in FIGURES for name in (figure.key, figure.limit)}
+    assert len(figures) >= 2
+    if which == "sqlite":
+        assert all(value > 0 for value in figures.values())
 
 
 def test_every_setting_has_a_loop_by_hand_and_ours() -> None:
@@ -67,6 +72,19 @@ def test_every_setting_has_a_loop_by_hand_and_ours() -> None:
 
 def test_memory_that_grows_on_and_on_is_told_from_memory_that_settles() -> None:
     settles = [(float(second), min(100 + 20 * second, 200) << 20) for second in range(100)]
-    grows = [(float(second), (100 + second) << 20) for second in range(100)]
+    grows = [(float(second), (100 + 2 * second) << 20) for second in range(100)]
     part = Part("drain", memory={"settles": settles, "grows": grows})
     assert part.grew() == ["grows"]
+
+
+def test_the_full_size_run_small_counts_what_was_done_before_and_proves_each_result(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    command = [sys.executable, "-m", "benchmarks.full_size_queue", "--items", "300", "--workers", "2", "--chunk", "16"]
+    done = subprocess.run([*command, "--out", str(report)], check=False, cwd=_ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(report.read_text())
+    assert document["published"] == {"new": 300, "already": 0, "rejected": 0}
+    assert sum(one["known"] for one in document["drained"]) == document["done_before"] == 30
+    assert sum(one["computed"] for one in document["drained"]) == 270
+    assert not any(document["wrong"].values())
+    assert {part: bool(taken["files"]) for part, taken in document["parts"].items()} == {"publish": True, "drain": True}

@@ -3,9 +3,12 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +17,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from outlast.cli.main import main
-from outlast.cli.progress import Look, Pace
+from outlast.cli.progress import Look, Pace, progress
 from outlast.items import Draft, Failure
 from outlast.registry import open_queue
+from outlast.testing import MemorySink
+
+_OUTLAST = [sys.executable, "-c", "from outlast.cli.main import main; main()"]
 
 
 @pytest.fixture
@@ -112,6 +118,38 @@ def test_a_publish_that_breaks_off_says_that_it_can_be_run_again(queue: str) -> 
     assert counts(queue)["ready"] == 2
 
 
+def test_publish_needs_no_place_for_temporary_files(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/proc/none")
+    Path("a.csv").write_text("id,x\n1,a\n2\n")
+    assert run("publish", queue, "a.csv").stdout.startswith("1 new, 0 already there, 1 rejected\n")
+
+
+def test_a_file_whose_name_is_no_text_is_rejected_by_itself(queue: str) -> None:
+    Path("in").mkdir()
+    Path("in/good.png").write_bytes(b"")
+    (Path("in") / os.fsdecode(b"bad\xff.png")).write_bytes(b"")
+    said = run("publish", queue, "in")
+    assert (said.exit_code, said.stdout.splitlines()[0]) == (1, "1 new, 0 already there, 1 rejected")
+    assert "surrogate" in said.stdout
+
+
+def test_where_there_is_no_terminal_a_line_comes_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    looks = iter([Look(0, 0.0), None, Look(30, 0.3)])
+    enough = threading.Event()
+
+    def look() -> Look | None:
+        found = next(looks, None)
+        if found is None:
+            enough.set()
+        return found
+
+    with progress("working", look, window_seconds=10.0, line_seconds=0.01):
+        enough.wait(10)
+        enough.clear()
+        enough.wait(10)
+    assert re.fullmatch(r"outlast: working: 30 items, [\d,]+/s, 30%, .* left\n", capsys.readouterr().err)
+
+
 def test_a_name_cannot_steer_the_terminal(queue: str) -> None:
     Path("a.jsonl").write_text('{"id": "\\u001b[2J", "x": 1}\n{"id": "\\u001b[2J", "x": 2}\n')
     said = run("publish", queue, "a.jsonl")
@@ -151,8 +189,7 @@ def _b39_rows() -> list[dict[str, str]]:
     return rows + repeats[:5] + [{**row, "x": "other"} for row in repeats[5:]]
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv"])
-@pytest.mark.parametrize("killed_after", [1, 5, 9])
+@pytest.mark.parametrize(("form", "killed_after"), [("jsonl", 1), ("csv", 5), ("jsonl", 9)])
 def test_b39_a_list_with_bad_rows_is_published_once_however_often_it_is_killed(
     queue: str, form: str, killed_after: int
 ) -> None:
@@ -281,6 +318,14 @@ def test_rate_and_time_left_are_those_of_the_window() -> None:
     assert re.fullmatch(r"1,020 items, \d+/s, 50%, \d+ s left, 3 in work", pace.words())
 
 
+def test_slow_items_are_counted_for_longer() -> None:
+    pace = Pace(window_seconds=10.0)
+    for second in range(0, 1000, 2):
+        pace.note(Look(second // 50), float(second))
+    assert pace.items_per_second == pytest.approx(1 / 50, rel=0.15)
+    assert pace.words() == "19 items, 1.2/min"
+
+
 def test_a_pace_that_knows_nothing_says_nothing() -> None:
     pace = Pace(window_seconds=10.0)
     pace.note(Look(5), 1.0)
@@ -290,26 +335,79 @@ def test_a_pace_that_knows_nothing_says_nothing() -> None:
 # --- help -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["publish", "queue", "sink", "work"])
-def test_help_marks_each_command_and_shows_an_example(name: str) -> None:
-    command = main.get_command(click.Context(main), name)
-    assert command is not None
-    each = list(command.commands.values()) if isinstance(command, click.Group) else [command]
-    for one in [command, *each]:
-        assert "(Provisional.)" in (one.help or "")
-    for one in each:
-        assert re.search(r"\bExample:\s+outlast ", one.help or "")
-        assert (
-            max(map(len, run(name, *([one.name] if one is not command else []), "--help").stdout.splitlines())) <= 120
-        )
+_LABEL = "def infer(items):\n    return [len(item.payload) for item in items]\n"
+
+
+def _commands() -> Iterator[tuple[str, click.Command]]:
+    for name in ("publish", "queue", "sink", "work"):
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
+        yield name, command
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", one) for inner, one in command.commands.items())
+
+
+def test_help_marks_each_command_as_provisional_and_fits() -> None:
+    for name, command in _commands():
+        assert "(Provisional.)" in (command.help or ""), name
+        assert max(map(len, run(*name.split(), "--help").stdout.splitlines())) <= 100, name
+
+
+def test_the_examples_of_help_run(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Parts(MemorySink):
+        def compact(self) -> int:
+            return 3
+
+    monkeypatch.setattr("outlast.cli.sink.open_sink", lambda url: Parts())
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    Path("rows.csv").write_text("image,x\na,1\nb,2\n")
+    Path("label.py").write_text(_LABEL)
+    seen = {}
+    for name, command in _commands():
+        if not isinstance(command, click.Group):
+            [example] = re.findall(r"^ +outlast (.+)$", (command.help or "").partition("Example:")[2], re.M)
+            assert example.startswith(f"{name} ")
+            said = run(*shlex.split(example.partition(" > ")[0]))
+            assert said.exit_code == 0, said.output
+            seen[name] = said.stdout
+    assert seen["publish"].startswith("2 new")
+    assert seen["queue export"].count("\n") == 2
+    assert seen["work"].startswith("nothing is left: 2 computed")
+    assert seen["sink compact"] == "3 results, one per id\n"
+
+
+def test_a_reader_that_has_seen_enough_ends_an_export_quietly(queue: str) -> None:
+    port = open_queue(queue)
+    port.publish([Draft(f"item-{n}", json.dumps("x" * 1000)) for n in range(1000)])
+    with subprocess.Popen(
+        [*_OUTLAST, "queue", "export", queue], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as export:
+        assert export.stdout is not None
+        assert export.stderr is not None
+        assert '"item-0"' in export.stdout.readline()
+        export.stdout.close()
+        assert export.stderr.read() == ""
+
+
+def test_ctrl_c_ends_a_publish_with_a_word(queue: str) -> None:
+    with subprocess.Popen(
+        [*_OUTLAST, "publish", queue, "-", "--format", "txt"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as publisher:
+        assert publisher.stdin is not None
+        publisher.stdin.write("a\n" * 40_000)  # more than the pipe holds: it has been read when this is written
+        publisher.stdin.flush()
+        publisher.send_signal(signal.SIGINT)
+        publisher.wait(timeout=30)
+        assert publisher.stderr is not None
+        assert "run it again to go on" in publisher.stderr.read()
+    assert publisher.returncode == 130
 
 
 _ON_TERMINAL = {"TERM": "xterm", "COLUMNS": "100"}
 
 
 def test_publish_shows_a_bar_on_a_terminal(queue: str) -> None:
-    script = "import sys; sys.argv[0] = 'outlast'; from outlast.cli.main import main; main()"
-    words = [sys.executable, "-c", script, "publish", queue, "-", "--format", "txt"]
+    words = [*_OUTLAST, "publish", queue, "-", "--format", "txt"]
     primary, secondary = os.openpty()
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=secondary, env={**os.environ, **_ON_TERMINAL}

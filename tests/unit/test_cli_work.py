@@ -48,9 +48,10 @@ class Group:
 
 def slow(items):
     import time
-    for item in items:
-        open("started", "w").close()
-        time.sleep(0.5)
+    for number, item in enumerate(items):
+        if number:
+            open("second", "w").close()
+        time.sleep(0.3)
         yield item.id, 1
 
 @outlast.batch("sqlite:///other.db", sink="sqlite:///other.db?table=t", version="own", chunk=5, setup=model)
@@ -204,20 +205,23 @@ def test_progress_over_all_workers_is_on_the_terminal(folder: Path) -> None:
     assert out == b"loaded\n"
 
 
-def test_a_worker_that_is_told_to_leave_says_so_by_its_code(folder: Path) -> None:
+@pytest.mark.parametrize(("told", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_worker_that_is_told_to_leave_says_so_by_its_code(folder: Path, told: signal.Signals, code: int) -> None:
     queue = published()
     words = [*_OUTLAST, "work", queue, "label:slow", "--sink", SINK, "--chunk", "10"]
     env = {**os.environ, "OUTLAST_GRACE": "3s"}
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as worker:
         end = time.monotonic() + 30
-        while not Path("started").exists() and time.monotonic() < end:
+        while not Path("second").exists() and time.monotonic() < end:
             time.sleep(0.01)
-        worker.send_signal(signal.SIGTERM)
+        worker.send_signal(told)
         _, err = worker.communicate(timeout=30)
-    assert worker.returncode == 143, err
+    assert worker.returncode == code, err
+    assert "Traceback" not in err
     assert 0 < len(results()) < 10
     left = json.loads(run("queue", "show", queue, "--json").stdout)
     assert (left["leased"], left["ready"] + left["done"]) == (0, 10)
+    assert left["done"] == len(results())
 
 
 # --- the options ------------------------------------------------------------------------------------

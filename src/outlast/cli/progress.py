@@ -16,10 +16,11 @@ from outlast.clock import format_duration
 from outlast.errors import OutlastError
 from outlast.settings import console_for
 
-_LINE_SECONDS = 30.0
+CTRL_C = 130  # the exit code of what was ended by Ctrl-C: 128 + SIGINT, as shells have it
 _LOOK_SECONDS = 0.5
 _LOOK_SHARE = 0.02  # of the time that goes by, at most, may be spent on looking
 _MOST_SAMPLES = 2000
+_FEW = 10  # items tell no rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Look:
 
 
 class Pace:
-    """Rate and time left, from what was seen in the last `window_seconds`."""
+    """Rate and time left, from what was seen in the last `window_seconds`; in more where few items ended in these."""
 
     def __init__(self, window_seconds: float) -> None:
         self._window = window_seconds
@@ -41,8 +42,12 @@ class Pace:
     def note(self, look: Look, at_seconds: float) -> None:
         """Adds what was seen at a moment of a monotonic clock."""
         self._seen.append((at_seconds, look))
-        while len(self._seen) > 2 and self._seen[1][0] < at_seconds - self._window:
+        while len(self._seen) > 2 and self._is_enough(*self._seen[1]):
             self._seen.popleft()
+
+    def _is_enough(self, start: float, first: Look) -> bool:
+        end, last = self._seen[-1]
+        return start < end - self._window and last.items >= first.items + _FEW
 
     @property
     def items_per_second(self) -> float | None:
@@ -72,15 +77,18 @@ class Pace:
 
 
 @contextmanager
-def progress(what: str, look: Callable[[], Look | None], *, window_seconds: float) -> Iterator[None]:
-    """Shows how far it is while the block runs. `look` is called in a thread; None, or an error of ours: not known now.
+def progress(
+    what: str, look: Callable[[], Look | None], *, window_seconds: float, line_seconds: float
+) -> Iterator[None]:
+    """Shows how far it is while the block runs; a line every `line_seconds` where there is no terminal.
 
-    Looking takes no more than a fiftieth of the time.
+    `look` is called in a thread, and takes no more than a fiftieth of the time. None, or an error of ours, means that
+    it is not known now.
     """
     pace, over = Pace(window_seconds), threading.Event()
-    watcher = threading.Thread(
-        target=_on_screen if sys.stderr.isatty() else _in_lines, args=(what, look, pace, over), daemon=True
-    )
+    every, show = (_LOOK_SECONDS, _on_screen) if sys.stderr.isatty() else (line_seconds, _in_lines)
+    looks = _looks(look, pace, over, every)
+    watcher = threading.Thread(target=show, args=(what, looks, pace), name="outlast-progress", daemon=True)
     watcher.start()
     try:
         yield
@@ -89,25 +97,23 @@ def progress(what: str, look: Callable[[], Look | None], *, window_seconds: floa
         watcher.join(timeout=2.0)  # a look that hangs must not keep the process
 
 
-def _on_screen(what: str, look: Callable[[], Look | None], pace: Pace, over: threading.Event) -> None:
+def _on_screen(what: str, looks: Iterator[Look], pace: Pace) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}", markup=False))
     together = sys.stdout.isatty()  # what is printed goes above the bar, unless it goes elsewhere
     shown = Progress(*columns, console=Screen(stderr=True), transient=True, redirect_stdout=together)
     with shown:
         shown.console.show_cursor(True)  # a worker that has to leave at once could not bring it back
         task = shown.add_task(what, total=None, said="")
-        for found in _looks(look, pace, over, _LOOK_SECONDS):
+        for found in looks:
             total = None if found.share is None else 1.0
             shown.update(task, total=total, completed=found.share or 0.0, said=pace.words())
 
 
-def _in_lines(what: str, look: Callable[[], Look | None], pace: Pace, over: threading.Event) -> None:
+def _in_lines(what: str, looks: Iterator[Look], pace: Pace) -> None:
     console = console_for(os.environ)
-    first = True
-    for _ in _looks(look, pace, over, _LINE_SECONDS):
-        if not first:
+    for number, _ in enumerate(looks):
+        if number:
             console.info(f"{what}: {pace.words()}")
-        first = False
 
 
 def _looks(look: Callable[[], Look | None], pace: Pace, over: threading.Event, every_seconds: float) -> Iterator[Look]:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import click
 
-from outlast.cli.progress import Look, progress
+from outlast.cli.progress import CTRL_C, Look, progress
 from outlast.console import printable
 from outlast.errors import ExitingError
 from outlast.item_files.sources import FORMATS, Source, find_sources
@@ -22,11 +22,12 @@ from outlast.settings import console_for
 from outlast.worker.publishing import Published, Row, publish_rows
 
 SOME_REJECTED = 1
-_CTRL_C = 130
 _SHOWN = 20
 _LONGEST_REASON = 300
 _BATCHES = 20  # after so many what was rejected is put down, so that memory does not grow with it
 _RATE_WINDOW_SECONDS = 30.0
+_LINE_SECONDS = 30.0
+_MOST_KEPT_BYTES = 1 << 20  # in memory: not every container has a place for temporary files
 
 
 @click.command()
@@ -54,9 +55,10 @@ def publish(
 
     \b
     csv, tsv  a header and rows; every value is text, written as it stands there
-    jsonl     a JSON object on each line (.ndjson, too)
+    jsonl     a JSON object on each line (.jsonl, .ndjson)
     txt       an id on each line; the payload is {"id": id}
     parquet   rows of columns (pip install 'outlast[parquet]')
+
     A row is the payload of its item. Its id is the text in COLUMN; whole numbers become their decimal digits. Text
     may be in gzip (.csv.gz).
 
@@ -64,9 +66,11 @@ def publish(
     FILE may also be
       -                    standard input, with --format
       'parts/*.jsonl'      a pattern, which outlast expands
-      gs://BUCKET/F.csv    an object in a bucket, also s3:// and az://; its last part may be a pattern
-      images/              a folder: each file in it is an item; its id is the path below the folder, its payload
-                           {"path": the whole path}; --glob '*.png' chooses
+      gs://BUCKET/F.csv    an object in a bucket, also s3:// and az://; its last part may
+                           be a pattern
+      images/              a folder: each file in it is an item with its path below the
+                           folder as id, and the payload {"path": the whole path};
+                           --glob '*.png' chooses
 
     \b
     Example:
@@ -86,15 +90,19 @@ def publish(
         port.close()
 
 
+def _kept_rows() -> IO[str]:
+    return cast(IO[str], tempfile.SpooledTemporaryFile(_MOST_KEPT_BYTES, "w+", encoding="utf-8"))
+
+
 @dataclass(slots=True)
 class Tally:
-    """What became of rows so far. Those that were rejected are kept in a temporary file."""
+    """What became of rows so far. If many were rejected, these are kept in a temporary file."""
 
     rows: int = 0
     new: int = 0
     already: int = 0
     rejected: int = 0
-    _kept: IO[str] = field(default_factory=lambda: tempfile.TemporaryFile("w+", encoding="utf-8"))  # noqa: SIM115 - closed in __exit__
+    _kept: IO[str] = field(default_factory=_kept_rows)
 
     def __enter__(self) -> "Tally":
         return self
@@ -144,7 +152,12 @@ def _in_words(one: dict[str, Any]) -> str:
 def _publish_all(port: Queue, sources: Sequence[Source], id_column: str, tally: Tally) -> None:
     """Publishes file by file, so that each reason names its file."""
     try:
-        with progress("publishing", lambda: _look(sources, tally), window_seconds=_RATE_WINDOW_SECONDS):
+        with progress(
+            "publishing",
+            lambda: _look(sources, tally),
+            window_seconds=_RATE_WINDOW_SECONDS,
+            line_seconds=_LINE_SECONDS,
+        ):
             for source in sources:
                 rows = tally.counted(source.rows(id_column))
                 while (first := next(rows, None)) is not None:
@@ -156,7 +169,7 @@ def _publish_all(port: Queue, sources: Sequence[Source], id_column: str, tally: 
                 f"cut short after {tally.rows:,} rows; what is published stays, so run it again to go on"
             )
         if isinstance(error, KeyboardInterrupt):
-            sys.exit(_CTRL_C)
+            sys.exit(CTRL_C)
         raise
 
 

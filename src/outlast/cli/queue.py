@@ -13,7 +13,7 @@ import click
 from rich import box
 from rich.table import Table
 
-from outlast.cli.progress import Look, Pace
+from outlast.cli.progress import CTRL_C, Look, Pace
 from outlast.cli.stores import print_table
 from outlast.clock import format_duration
 from outlast.console import printable
@@ -25,8 +25,7 @@ _STATES: tuple[State, ...] = ("ready", "leased", "done", "dead")
 _SHOWN = 100
 _LONGEST_REASON = 200
 _WATCH_SECONDS = 2.0
-_RATE_WINDOW_SECONDS = 600.0
-_CTRL_C = 130
+_RATE_WINDOW_SECONDS = 60.0
 
 
 @click.group()
@@ -60,10 +59,13 @@ def show(*, queue: str, watch: bool, as_json: bool) -> None:
       outlast queue show sqlite:///work.db
     """
     with _opened(queue) as port:
-        if watch:
-            _watch(port, as_json=as_json)
-        else:
+        if not watch:
             _show(port.stats(), as_json=as_json)
+            return
+        try:
+            _watch(port, as_json=as_json)
+        except KeyboardInterrupt:
+            sys.exit(CTRL_C)
 
 
 @queue.command()
@@ -197,17 +199,14 @@ def _watch(port: Queue, *, as_json: bool) -> None:
         began = time.monotonic()
         stats = port.stats()
         look = look_at(stats)
-        if look is None and not as_json and stats.ready is None:
+        if stats.ready is None and not as_json:
             raise SettingsError(f"{port.url} does not know its counts, so there is nothing to watch")
         if look is not None:
             pace.note(look, began)
         _show(stats, as_json=as_json, pace=None if look is None else pace)
         if stats.ready == 0 and stats.leased == 0:
             return
-        try:
-            time.sleep(_WATCH_SECONDS)
-        except KeyboardInterrupt:
-            sys.exit(_CTRL_C)
+        time.sleep(_WATCH_SECONDS)
 
 
 # --- items ----------------------------------------------------------------------------------------------

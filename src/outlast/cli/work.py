@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from contextlib import ExitStack, closing
 from dataclasses import asdict
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import click
 
 from outlast.cli.functions import checked_spec, load_function
-from outlast.cli.progress import Look, progress
+from outlast.cli.progress import CTRL_C, Look, progress
 from outlast.cli.queue import look_at
 from outlast.items import Queue, QueueStats
 from outlast.registry import open_queue, open_sink
@@ -17,7 +18,8 @@ from outlast.settings import console_for
 from outlast.worker.batch import BatchFunction, batch
 from outlast.worker.options import checked_options
 
-_RATE_WINDOW_SECONDS = 600.0
+_RATE_WINDOW_SECONDS = 60.0
+_LINE_SECONDS = 300.0  # of each of perhaps a thousand workers
 _FUNCTIONS = ("setup", "load")
 
 
@@ -60,7 +62,8 @@ def work(*, queue: str, function: str, sink: str, as_json: bool, **options: Any)
       143   it was told to leave, with work left; OUTLAST_EXIT_CODE sets another
       75    the queue or the sink does not answer; a retry may help
       78    a setting makes no sense: no such function, queue or sink
-      1     FUNCTION's module, --setup or --load raised an exception
+      1     FUNCTION's module or --setup raised an exception, or what FUNCTION
+            returns is not about its items
     """
     settings = {name: value for name, value in options.items() if value is not None}
     for name, spec in (("MODULE:FUNCTION", function), *((f"--{one}", settings.get(one)) for one in _FUNCTIONS)):
@@ -78,8 +81,15 @@ def work(*, queue: str, function: str, sink: str, as_json: bool, **options: Any)
         if isinstance(called, BatchFunction):
             settings = {**called.options, **settings}
             called = called.function
-        with progress("working", lambda: _look(port), window_seconds=_RATE_WINDOW_SECONDS):
-            drained = batch(queue, sink=sink, **settings)(called).run()
+        try:
+            looking = progress(
+                "working", lambda: _look(port), window_seconds=_RATE_WINDOW_SECONDS, line_seconds=_LINE_SECONDS
+            )
+            with looking:
+                drained = batch(queue, sink=sink, **settings)(called).run()
+        except KeyboardInterrupt:
+            console_for(os.environ).notice("stopped: what was finished is stored, and the rest is given back")
+            sys.exit(CTRL_C)
         if _is_empty(port.stats()):
             console_for(os.environ).warning("the queue is empty: nothing was ever published to it")
     if as_json:

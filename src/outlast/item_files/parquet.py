@@ -15,7 +15,7 @@ from outlast.item_files.lines import row_of
 from outlast.worker.publishing import Row
 
 _BATCH_ROWS = 256
-_BUFFER_BYTES = 1 << 20
+_BUFFER_BYTES = 1 << 20  # of each column; whole columns of a row group may be larger than memory, so none is read ahead
 
 
 class ParquetRows:
@@ -29,7 +29,7 @@ class ParquetRows:
     def __init__(self, content: IO[bytes], name: str, id_column: str) -> None:
         self._name, self._id = name, id_column
         try:
-            self._file = pq.ParquetFile(content, buffer_size=_BUFFER_BYTES)
+            self._file = pq.ParquetFile(content, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         except pa.ArrowException as error:
             raise SettingsError(f"{name} is no Parquet file: {_first_line(error)}") from error
         self.total = self._file.metadata.num_rows
@@ -39,7 +39,7 @@ class ParquetRows:
         """All of them; raises SettingsError where the file is damaged."""
         number = 0
         try:
-            for batch in self._file.iter_batches(batch_size=_BATCH_ROWS):
+            for batch in self._file.iter_batches(batch_size=_BATCH_ROWS, use_threads=False):
                 for found in _exact(batch).to_pylist():
                     number += 1
                     yield row_of(_plain(found), number, self._id)

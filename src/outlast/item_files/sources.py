@@ -80,6 +80,8 @@ def find_sources(names: Sequence[str], *, format: str | None = None, patterns: S
             one.patterns = tuple(patterns)
         else:
             one.format = format or _format_of(one.name)
+    if patterns and not any(one.format == _FOLDER for one in found):
+        raise SettingsError("--glob chooses among the files of a folder, and there is no folder among the names")
     if sum(one.name == STANDARD_INPUT for one in found) > 1:
         raise SettingsError("standard input (-) can be read once only")
     if any(one.format == _PARQUET for one in found):

@@ -18,6 +18,7 @@ from outlast.registry import open_store
 
 STANDARD_INPUT = "-"
 _BUFFER_BYTES = 1 << 20
+_SMALL_BUFFER_BYTES = 64 << 10  # for a reader that has buffers of its own
 _OBJECT_BUFFER_BYTES = 8 << 20  # a request to a bucket costs about what so many bytes do
 _GZIP = b"\x1f\x8b"
 _HUMAN = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
@@ -42,7 +43,7 @@ def opened(name: str, meter: Meter, *, seekable: bool = False) -> Iterator[io.Bu
     with ExitStack() as stack, _told_of(shown(name)):
         raw, buffer_bytes = _raw(name, meter, stack)
         if seekable:
-            content = _buffered(_Metered(raw, Meter()), buffer_bytes, stack)
+            content = _buffered(_Metered(raw, Meter()), _SMALL_BUFFER_BYTES, stack)
             yield content if raw.seekable() else _copied(content, stack)
             return
         metered = _buffered(_Metered(raw, meter), buffer_bytes, stack)

@@ -36,7 +36,8 @@ class BatchFunction:
             if not worker.has_work():
                 return worker.summary
             setup = self.options["setup"]
-            more = () if setup is None else (setup(),)
+            with worker.preparing():
+                more = () if setup is None else (setup(),)
             calling = Calling(self.function, more, worker.pace, worker.limit)
             while (chunk := worker.next_chunk()) is not None:
                 calling.run(chunk)

@@ -61,8 +61,7 @@ class Calling:
         with self._limit.around(len(items)):
             answer = self._function(items, *self._more)
         self._pace.note(time.monotonic() - began, len(items))
-        for name, value in _pairs(answer, items):
-            _take(chunk, name, value)
+        _take_all(chunk, _pairs(answer, items))
 
     def _follow(self, chunk: Chunk, items: list[Item]) -> None:
         results = self._function(items, *self._more)
@@ -84,17 +83,17 @@ class Calling:
             name = pair[0].id if isinstance(pair[0], Item) else pair[0]
             if name not in names:
                 raise LoopMisused(f"the generator gave a result for {name!r}, which is none of the items it was given")
-            _take(chunk, name, pair[1])
+            _take_all(chunk, [(name, pair[1])])
         close = getattr(results, "close", None)
         if close is not None:
             close()
 
 
-def _take(chunk: Chunk, name: str, value: object) -> None:
-    if isinstance(value, BaseException):
-        chunk.fail(name, value if isinstance(value, ItemError) else reason_of(value))
-    else:
-        chunk.done(name, value)
+def _take_all(chunk: Chunk, answers: Sequence[tuple[str, object]]) -> None:
+    for name, value in answers:
+        if isinstance(value, BaseException):
+            chunk.fail(name, value if isinstance(value, ItemError) else reason_of(value))
+    chunk.done_all((name, value) for name, value in answers if not isinstance(value, BaseException))
 
 
 def _left(chunk: Chunk, items: list[Item]) -> list[Item]:

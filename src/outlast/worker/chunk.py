@@ -93,6 +93,19 @@ class Chunk(Sequence[Item]):
             self._failures.pop(name, None)
             self._values[name] = text
 
+    def done_all(self, values: Iterable[tuple[str, object]]) -> None:
+        """As `done` for each of (id, value), whose ids are of this chunk."""
+        texts = {}
+        for name, value in values:
+            try:
+                texts[name] = value_text(value)
+            except NotJson as error:
+                self.fail(name, f"the result cannot be stored: {error}")
+        with self._lock:
+            self._values.update(texts)
+            for name in self._failures.keys() & texts.keys():
+                del self._failures[name]
+
     def fail(self, item: Item | str, why: str | BaseException) -> None:
         """The item has no result this time; it is tried again, or dead, by max_errors."""
         name = self._name(item)

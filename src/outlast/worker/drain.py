@@ -45,6 +45,7 @@ class Drain:
         self._chunk: Chunk | None = None
         self._chunk_began = 0.0
         self.begun = threading.Event()
+        self.prepares = threading.Event()  # the program is busy, and with no item
         self.given_back = 0
         self._closed = False
         threading.Thread(target=self._watch, name="outlast-drain", daemon=True).start()
@@ -93,6 +94,8 @@ class Drain:
             if chunk is not None:
                 self.given_back += self._settling.give_back(chunk, chunk.untouched())
         if chunk is None:
+            if self.prepares.is_set():  # nothing was begun, and what is prepared is for nobody
+                self.leave(f"{notice.source}: nothing was begun")
             return
         fits = self._fits(notice, chunk, began)
         self._around.console.notice(self._plan(notice, chunk, fits=fits))

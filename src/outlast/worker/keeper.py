@@ -32,6 +32,7 @@ class Keeper:
     def __init__(self, queue: Queue, seconds: float, console: Console, on_lost: OnLost) -> None:
         self._queue, self._seconds, self._console, self._on_lost = queue, seconds, console, on_lost
         self._held: dict[str, None] = {}
+        self._limit: float | None = None
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._table: LeaseTable | None = None
@@ -53,10 +54,17 @@ class Keeper:
             self._held.pop(renewal, None)
             self._show()
 
+    def limit(self, monotonic_seconds: float | None) -> None:
+        """The worker is to be killed then, unless this is called again before."""
+        with self._lock:
+            self._limit = monotonic_seconds
+            self._show()
+
     def close(self) -> None:
         """Ends it; leases that are still held run out by themselves."""
         with self._lock:
             self._held.clear()
+            self._limit = None
             self._show()
         self._ended.set()
         process, self._process = self._process, None
@@ -72,7 +80,7 @@ class Keeper:
 
     def _show(self) -> None:
         if self._table is not None:
-            self._table.write(list(self._held))
+            self._table.write(list(self._held), self._limit)
 
     def _start_process(self) -> None:
         self._table = LeaseTable()

@@ -1,7 +1,8 @@
 """The keeper: a small process that renews its worker's leases, and ends them when the worker dies.
 
 Run by worker/keeper.py as a program. It has its own interpreter, so no code of the worker, however long it holds that
-one's lock, keeps it from renewing. It renews for a worker that runs; for one that is stopped (SIGSTOP) it does not.
+one's lock, keeps it from renewing. It renews for a worker that runs; for one that is stopped (SIGSTOP) it does not. One
+whose item is over its time limit, and whose own threads cannot run, it kills.
 """
 
 import os
@@ -28,6 +29,7 @@ def keep(url: str, handle: int, seconds: float, worker: int) -> None:
     every = seconds / _LOOKS_PER_LEASE
     next_look = time.monotonic() + every
     while _lives(worker, min(next_look - time.monotonic(), _LONGEST_PAUSE_SECONDS)):
+        _enforce_the_limit(table, worker)
         if time.monotonic() < next_look:
             continue
         next_look = time.monotonic() + every
@@ -50,12 +52,24 @@ def _renew(queue: Queue, table: LeaseTable, seconds: float) -> None:
 
 
 def _held(table: LeaseTable) -> list[str]:
+    return _read(table)[0]
+
+
+def _read(table: LeaseTable) -> tuple[list[str], float | None]:
     for _ in range(_TABLE_TRIES):
-        renewals = table.read()
-        if renewals is not None:
-            return renewals
+        found = table.read()
+        if found is not None:
+            return found
         time.sleep(0.001)
-    return []  # the worker died while it wrote: that lease ends by itself
+    return [], None  # the worker died while it wrote: that lease ends by itself
+
+
+def _enforce_the_limit(table: LeaseTable, worker: int) -> None:
+    """Kills a worker whose item is long over its time and whose own threads could not end it."""
+    limit = _read(table)[1]
+    if limit is not None and time.monotonic() > limit and os.getppid() == worker:
+        _say("trouble", "the item took too long and could not be ended: its process is killed")
+        os.kill(worker, signal.SIGKILL)
 
 
 def _lives(worker: int, seconds: float) -> bool:

@@ -71,6 +71,9 @@ class _Batch:
     bytes: int = 0
     by_id: dict[str, list[_Entry]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.traits = self.queue.traits
+
     def add(self, row: Row) -> None:
         self.rows += 1
         name = row.id if isinstance(row.id, str) else None
@@ -81,7 +84,7 @@ class _Batch:
                 text = payload_text(row.payload)
             except NotJson as error:
                 why = str(error)
-        most = self.queue.traits.most_payload_bytes
+        most = self.traits.most_payload_bytes
         if why is None and len(text) > most:  # JSON text is ASCII here
             why = f"the payload has {len(text)} bytes, and {most} are allowed; publish where it is instead"
         if why is not None or name is None:
@@ -90,7 +93,7 @@ class _Batch:
             self.by_id.setdefault(name, []).append((text, row.line))
             self.held += 1
             self.bytes += len(text)
-        if self.held >= self.queue.traits.publish_batch or self.bytes >= _BATCH_BYTES:
+        if self.held >= self.traits.publish_batch or self.bytes >= _BATCH_BYTES:
             self.send()
 
     def send(self) -> None:

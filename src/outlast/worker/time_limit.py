@@ -21,11 +21,14 @@ class ItemTimeLimit:
 
     In the main thread SIGALRM raises TookTooLong in the function, also in a sleep or a read; a handler that the program
     has for SIGALRM is left alone. What has not ended a moment later (5 s, or the limit where that is shorter) is beyond
-    Python's reach.
+    Python's reach: then `on_overrun` is called, and should not even that thread run, because the call holds the
+    interpreter's lock, `on_limit` has told somebody else by when (on the monotonic clock, None when the call is over).
     """
 
-    def __init__(self, seconds: float | None, on_overrun: Callable[[], None]) -> None:
-        self.seconds, self._on_overrun = seconds, on_overrun
+    def __init__(
+        self, seconds: float | None, on_overrun: Callable[[], None], on_limit: Callable[[float | None], None]
+    ) -> None:
+        self.seconds, self._on_overrun, self._on_limit = seconds, on_overrun, on_limit
         self._changed = threading.Condition()
         self._until: float | None = None
         self._alarms = False
@@ -73,6 +76,7 @@ class ItemTimeLimit:
         with self._changed:
             self._until = until
             self._changed.notify_all()
+        self._on_limit(None if until is None else until + _PATIENCE_SECONDS)
 
     def _watch(self) -> None:
         with self._changed:

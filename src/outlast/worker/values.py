@@ -16,7 +16,7 @@ class NotJson(ValueError):
 def payload_text(payload: object) -> str:
     """A payload as JSON, equal for equal payloads; raises NotJson, also for NaN: an input should say what it means."""
     try:
-        return json.dumps(payload, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_plain)
+        return _PAYLOADS.encode(payload)
     except (TypeError, ValueError, RecursionError) as error:
         raise NotJson(f"the payload is not JSON: {error}") from error
 
@@ -29,7 +29,7 @@ def value_text(value: object) -> str:
     SerializeJSONProperty).
     """
     try:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain)
+        return _VALUES.encode(value)
     except (TypeError, ValueError, RecursionError):
         pass
     try:
@@ -52,6 +52,11 @@ def _plain(value: object) -> object:
     if isinstance(value, PurePath):
         return str(value)
     raise TypeError(f"{type(value).__module__}.{type(value).__qualname__} is not JSON")
+
+
+# json.dumps makes an encoder for each call with other than its own settings, which costs as much as a small value does.
+_VALUES = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_plain)
+_PAYLOADS = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_plain, sort_keys=True)
 
 
 def _finite(value: Any, where: str) -> object:

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -110,7 +111,7 @@ class Worker:
         self._drain = Drain(
             self.board, self.around, self._supply, settling=self._settling, pace=self.pace, items=self.options.chunk
         )
-        self.limit = ItemTimeLimit(self.options.item_timeout_seconds, self._overrun)
+        self.limit = ItemTimeLimit(self.options.item_timeout_seconds, self._overrun, self._keeper.limit)
         self._stopped = False
         self.board.serve(self._on_notice, self._at_deadline, self._leave_code, self._on_word)
         exit_watch().watch(self._code_now, _nothing)
@@ -145,6 +146,15 @@ class Worker:
         """Whether anything is left to do, as far as the queue knows."""
         stats = self.queue.stats()
         return stats.ready is None or stats.leased is None or stats.ready + stats.leased > 0
+
+    @contextmanager
+    def preparing(self) -> Iterator[None]:
+        """Around what the program does before its first item: a notice ends the process in it, at once."""
+        self._drain.prepares.set()
+        try:
+            yield
+        finally:
+            self._drain.prepares.clear()
 
     @property
     def summary(self) -> Drained:
@@ -270,9 +280,12 @@ class Worker:
         chunk = self._chunk
         if chunk is None or chunk.lease.renewal != renewal:
             chunk = self._supply.find(renewal) if isinstance(self._supply, Ahead) else None
-        if chunk is None or not chunk.open_ids():
+        if chunk is None:
             return
-        chunk.give_up()
+        with chunk.settling:  # its lease may be gone because it is settled at this moment
+            if not chunk.open_ids():
+                return
+            chunk.give_up()
         self.console.warning(
             f"the lease on {len(chunk.loadable())} items was lost (it was not renewed for "
             f"{format_duration(self.options.lease_seconds)}): nothing of them is stored here"
