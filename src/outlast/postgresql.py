@@ -13,6 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Conninfo, ConnStatus, TransactionStatus
 
 from outlast.errors import ExitingError, SettingsError
+from outlast.urls import masked
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 T = TypeVar("T")
@@ -44,18 +45,6 @@ _PASSING = ("08", "23505", "25006", "40", "53", "55P03", "57", "58")
 _NEEDS_A_HUMAN = ("22", "23", "28", "3D", "3F", "42")
 # A refused connection brings words only. In another language these are tried again, and then called unreachable.
 _REFUSED = ("password authentication failed", "no password supplied", "does not exist", "no pg_hba.conf entry")
-
-
-def masked(url: str) -> str:
-    """The URL without its passwords, for people to read."""
-    scheme, _, rest = url.partition("://")
-    before, at, after = rest.rpartition("@")  # a password that is not percent-encoded may have any character
-    if at and ":" in before:
-        before = before.partition(":")[0] + ":***"
-    place, mark, query = (before + at + after).partition("?")
-    kept = ["password=***" if pair.lower().startswith("password") else pair for pair in query.split("&")]
-    kept = ["sslpassword=***" if pair.lower().startswith("sslpassword") else pair for pair in kept]
-    return f"{scheme}://{place}{mark}{'&'.join(kept)}"
 
 
 class PostgresDatabase:

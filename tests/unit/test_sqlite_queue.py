@@ -111,3 +111,15 @@ def test_a_table_of_another_shape_is_left_alone(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(outlast.SettingsError, match="version, claim"):
         open_sink(f"sqlite:///{tmp_path}/r.db?table=labels").prepare()
+
+
+def test_who_only_looks_makes_no_file(tmp_path: Path) -> None:
+    queue = outlast.Queue(f"sqlite:///{tmp_path}/typo.db")
+    assert queue.stats().ready == 0
+    assert list(queue.items()) == []
+    assert queue.retry() == 0
+    assert _taken(queue.port) is None
+    assert not queue.port.extend("1", 5.0)
+    assert list(tmp_path.iterdir()) == []
+    queue.publish({"a": 1})
+    assert queue.stats().ready == 1

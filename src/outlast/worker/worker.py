@@ -19,6 +19,7 @@ from outlast.notices import Notice
 from outlast.notices.process import listen
 from outlast.registry import open_sink
 from outlast.settings import look_around
+from outlast.urls import masked
 from outlast.worker.calling import reason_of
 from outlast.worker.chunk import Chunk
 from outlast.worker.drain import Drain
@@ -88,6 +89,8 @@ class Worker:
         )
         self.queue = port_of(queue)
         self.sink = open_sink(sink) if isinstance(sink, str) else sink
+        self._opened = [self.queue] if isinstance(queue, str) else []
+        self._opened += [self.sink] if isinstance(sink, str) else []
         self.pace = Pace()
         self._chunk: Chunk | None = None
         self._chunk_began = 0.0
@@ -176,6 +179,8 @@ class Worker:
             self._drain.close()
             self.limit.close()
             self._keeper.close()
+            for place in self._opened:
+                place.close()
             if error is None:
                 self._stopped = True
                 self._listener.put_back()
@@ -232,7 +237,9 @@ class Worker:
         stats = self.queue.stats()
         if stats.ready is not None and stats.leased is not None:
             if stats.ready + stats.leased == 0 and stats.dead:
-                self.console.warning(f"{stats.dead} items are dead letters; see outlast queue dead {self.queue.url}")
+                self.console.warning(
+                    f"{stats.dead} items are dead letters; see outlast queue dead {masked(self.queue.url)}"
+                )
             return stats.ready + stats.leased == 0
         idle = self.options.idle_seconds
         if time.monotonic() - empty_since < idle:
