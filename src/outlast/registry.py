@@ -52,13 +52,7 @@ _MEANT = {
 }  # fmt: skip
 _OTHER_NAMES = {"postgres": "postgresql"}
 # What a module needs that plain `pip install outlast` does not bring: the extra's name.
-_EXTRAS = {
-    "psycopg": "postgres",
-    "google.cloud": "pubsub",
-    "google.cloud.pubsub_v1": "pubsub",
-    "grpc": "pubsub",
-    "pyarrow": "parquet",
-}
+_EXTRAS = {"psycopg": "postgres", "pyarrow": "parquet"}
 TIME_LIMIT = "time-limit"  # watched everywhere, where there is one
 # Sources of notices, by their names in PlatformFacts.notice_sources; signals (SIG…) need none.
 SOURCES = {
