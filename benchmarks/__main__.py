@@ -17,6 +17,7 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks.batch.settings import BATCH
 from benchmarks.ours import OURS
 from benchmarks.peers import PEERS
 from benchmarks.report import WIDTH, print_report
@@ -24,17 +25,21 @@ from benchmarks.runner import PARTS, Plan, run_all
 from benchmarks.samples import Result, Samples, as_document
 from benchmarks.states import KINDS
 
-_PACKAGES = ("outlast", "torch", "safetensors", "orbax-checkpoint", "jax", "torchsnapshot", "numpy")
+_PACKAGES = (
+    "outlast", "torch", "safetensors", "orbax-checkpoint", "jax", "torchsnapshot", "numpy", "litequeue", "huey",
+    "persist-queue", "pgqueuer", "procrastinate", "psycopg", "asyncpg", "google-cloud-pubsub",
+)  # fmt: skip
 _ALL_CASES = (*OURS, *PEERS)
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--scale", type=float, default=1.0, help="size of the states; 1 is 1 GiB and 20,000 tensors")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the states and the queues; 1: 1 GiB, 20,000")
     parser.add_argument("--only", type=_names_of(PARTS), default=PARTS, help=f"any of {','.join(PARTS)}")
     parser.add_argument("--states", type=_names_of(KINDS), default=KINDS, help=f"any of {','.join(KINDS)}")
     parser.add_argument("--cases", type=_names_of(_ALL_CASES), default=_ALL_CASES, help=",".join(_ALL_CASES))
+    parser.add_argument("--batch", type=_names_of(BATCH), default=BATCH, help=f"any of {','.join(BATCH)}")
     parser.add_argument("--step-seconds", type=float, default=0.25, help="how long a step of training takes")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one run")
     parser.add_argument("--folder", type=Path, help="where checkpoints go (default: the temporary folder)")
@@ -66,6 +71,7 @@ def main() -> None:
             folder=Path(folder),
             step_seconds=chosen.step_seconds,
             timeout_seconds=chosen.timeout,
+            batch=chosen.batch,
         )
         samples = Samples(_results(plan, progress))
     chosen.out.mkdir(parents=True, exist_ok=True)

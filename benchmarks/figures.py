@@ -11,12 +11,18 @@ LIMIT_TITLES = {
     "read_cold": "raw read, cold, 2 threads",
     "read_warm": "raw read, warm, 2 threads",
     "step_bare": "bare range()",
+    "drain_item_by_hand": "loop by hand: lease, store, acknowledge",
+    "publish_item_by_hand": "loop by hand: publish",
+    "model_idle_bare": "bare loop with threads for the loads",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured figure. `unit`: s, %, or x (of the state's size); `limit` is a key of LIMIT_TITLES."""
+    """One measured figure. `unit`: s, %, points (of a percentage), or x (of the state's size).
+
+    `limit` is a key of LIMIT_TITLES.
+    """
 
     key: str
     title: str
@@ -49,14 +55,23 @@ FIGURES = (
     Figure("ended", "not in that: from the stop to the end of the interpreter"),
     Figure("heard", "SIGTERM: heard inside a 3 s C call"),
     Figure("stopped", "SIGTERM: stop with 50 MB of state, exit 143"),
+    Figure("drain_item", "lease, store and acknowledge an item that takes no time", limit="drain_item_by_hand"),
+    Figure("publish_item", "publish an item", limit="publish_item_by_hand"),
+    Figure("item_overhead", "on top of an item of 50 ms, one by one", "%"),
+    Figure("worker_start", "from run() to the first item"),
+    Figure("worker_end", "from the last item to the end of run()"),
+    Figure("model_idle", "model waits", "%", limit="model_idle_bare"),
+    Figure("idle_above_bare", "model waits, more than in the bare loop", "points"),
 )
+BEST_PEER = "best peer"
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure of one of our cases that is to be at most so much, in its unit or (`of_limit`) over its limit.
+    """A figure of one of our cases that is to be at most so much, in its unit.
 
-    `beside` is granted besides, in the figure's unit.
+    It is over its limit with `of_limit`, and over the same figure of another case with `than`: its name, or BEST_PEER.
+    `beside` is granted besides, in the figure's unit. `state`: only there; None is everywhere.
     """
 
     case: str
@@ -64,6 +79,8 @@ class Goal:
     at_most: float
     of_limit: bool = False
     beside: float = 0.0
+    than: str | None = None
+    state: str | None = None
 
 
 GOALS = (
@@ -78,4 +95,11 @@ GOALS = (
     Goal("outlast background", "written_for_changed", 1.1),
     Goal("outlast", "went_on", 1.2, of_limit=True, beside=1.0),
     Goal("outlast", "step", 20e-6),
+    Goal("outlast", "drain_item", 1 / 5, than=BEST_PEER, state="batch: SQLite"),
+    Goal("outlast", "drain_item", 2.0, of_limit=True, state="batch: SQLite"),
+    Goal("outlast", "drain_item", 1 / 4, than="pgqueuer", state="batch: PostgreSQL"),
+    Goal("outlast", "drain_item", 1 / 20, than="procrastinate", state="batch: PostgreSQL"),
+    Goal("outlast", "drain_item", 1 / 5, than="streaming pull", state="batch: Pub/Sub"),
+    Goal("outlast", "item_overhead", 1.0),
+    Goal("outlast", "idle_above_bare", 3.0),
 )

@@ -10,7 +10,10 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to measure. `changes`: how often the saved state was changed after it was filled."""
+    """What to measure. `changes`: how often the saved state was changed after it was filled.
+
+    In the batch part `state` is one of benchmarks.batch.settings.BATCH and `server` the HOST:PORT that it needs.
+    """
 
     action: str
     case: str
@@ -22,6 +25,7 @@ class Request:
     warm: bool = False
     changes: int = 0
     with_moments: bool = True
+    server: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -46,6 +50,10 @@ def measure(request: Request) -> dict[str, float]:
         from benchmarks.limits import measure_limits
 
         return measure_limits(request.state, request.scale, folder)
+    if request.action == "batch":
+        from benchmarks.batch.one_case import measure_batch
+
+        return measure_batch(request.state, request.case, request.scale, folder, request.server)
     return _measure_saver(request, folder)
 
 

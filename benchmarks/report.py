@@ -40,12 +40,15 @@ def tables(samples: Samples) -> Iterator[RenderableType]:
 def limits_table(samples: Samples, state: str) -> Table:
     table = Table("limit", "median", "lowest to highest", "GiB/s", "moved by", title=f"{state}: limits")
     size = samples.values(state, "bytes", LIMITS)
+    units = {figure.limit: figure.unit for figure in FIGURES}
     for key, title in LIMIT_TITLES.items():
         values = samples.values(state, key, LIMITS)
         if values:
             speed = f"{size[0] / statistics.median(values) / 2**30:.2f}" if size else ""
             unsteady = " (more than 20 %)" if moved(values) > STEADY else ""
-            table.add_row(title, *_median_and_spread(values, "s"), speed, f"{100 * moved(values):.0f} %{unsteady}")
+            table.add_row(
+                title, *_median_and_spread(values, units.get(key, "s")), speed, f"{100 * moved(values):.0f} %{unsteady}"
+            )
     return table
 
 
@@ -95,13 +98,15 @@ def figure_row(samples: Samples, state: str, figure: Figure, case: str) -> list[
 
 def goals_table(judged: list[Judged]) -> Table:
     figures = {figure.key: figure for figure in FIGURES}
-    table = Table("state", "case", "figure", "goal", "measured", "verdict", title="goals")
+    table = Table("state", "case", "figure", "goal", "measured", "of the rounds", "verdict", title="goals")
     for one in judged:
         figure = figures[one.goal.figure]
-        unit = "x limit" if one.goal.of_limit else figure.unit
+        unit = "x limit" if one.goal.of_limit else f"x {one.goal.than}" if one.goal.than else figure.unit
         goal, measured = text(one.goal.at_most, unit), text(one.measured, unit)
         beside = f" + {text(one.goal.beside, figure.unit)}" if one.goal.beside else ""
-        table.add_row(one.state, one.goal.case, figure.title, f"≤ {goal}{beside}", f"{measured}{beside}", one.verdict)
+        spread = f"{one.spread[0]:.2f} to {one.spread[1]:.2f}" if one.spread else ""
+        row = (one.state, one.goal.case, figure.title, f"≤ {goal}{beside}", f"{measured}{beside}", spread, one.verdict)
+        table.add_row(*row)
     return table
 
 
@@ -119,8 +124,8 @@ def _median_and_spread(values: list[float], unit: str) -> tuple[str, str]:
 def text(value: float, unit: str) -> str:
     """A figure for people."""
     if unit == "s":
-        if abs(value) < 1e-4:
-            return f"{value * 1e6:.2f} µs"
+        if abs(value) < 1e-3:
+            return f"{value * 1e6:.2f} µs" if abs(value) < 1e-4 else f"{value * 1e6:.0f} µs"
         return f"{value * 1e3:.1f} ms" if abs(value) < 1 else f"{value:.2f} s"
     if unit == "%":
         return f"{value:.1f} %"

@@ -11,19 +11,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.batch.rounds import BatchRounds
 from benchmarks.figures import LIMITS
 from benchmarks.goodput_report import replay_all
 from benchmarks.one_run import Request
 from benchmarks.samples import Result, is_ours
 
-PARTS = ("stall", "slowdown", "restore", "incremental", "step", "sigterm", "notice", "goodput")
+PARTS = ("stall", "slowdown", "restore", "incremental", "step", "sigterm", "notice", "goodput", "batch")
 NO_STATE = "any state"
 _LONGEST_REASON = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to run. `parts` is any of PARTS; `cases` are names of savers."""
+    """What to run. `parts` is any of PARTS; `cases` are names of savers; `batch` any of benchmarks.batch.settings."""
 
     parts: frozenset[str]
     states: tuple[str, ...]
@@ -33,6 +34,7 @@ class Plan:
     folder: Path
     step_seconds: float
     timeout_seconds: float
+    batch: tuple[str, ...] = ()
 
     @property
     def changes(self) -> int:
@@ -44,8 +46,10 @@ def run_all(plan: Plan) -> Iterator[Result]:
     """Every run of every round, as each ends; goodput once, since it is reckoned and not timed."""
     if "goodput" in plan.parts:
         yield from replay_all()
-    for number in range(plan.rounds):
-        yield from Round(plan, number).run()
+    with BatchRounds(plan.batch if "batch" in plan.parts else (), plan.folder) as batch:
+        for number in range(plan.rounds):
+            yield from Round(plan, number).run()
+            yield from batch.one(number, Round(plan, number).batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,10 @@ class Round:
             yield from self._step()
         if "sigterm" in plan.parts:
             yield self._one("sigterm", "outlast", NO_STATE)
+
+    def batch(self, which: str, case: str, state: str, server: str) -> Result:
+        """One run of the batch part; `state` is its name in the report."""
+        return replace(self._one("batch", case, which, server=server), state=state)
 
     def _step(self) -> Iterator[Result]:
         """The bare loop runs in the same process, and is the limit."""
@@ -101,7 +109,7 @@ class Round:
                 yield self._one("restore", case, state, folder, named=fresh, warm=warm, with_moments=False)
 
     def _one(
-        self, action: str, case: str, state: str, folder: Path | None = None, *, named: str = "", **options: bool
+        self, action: str, case: str, state: str, folder: Path | None = None, *, named: str = "", **options: bool | str
     ) -> Result:
         if folder is None:
             with self._folder(state, action) as own:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.figures import FIGURES, LIMITS, Figure, Goal
+from benchmarks.figures import BEST_PEER, FIGURES, LIMITS, Figure, Goal
 
 STEADY = 0.20
 ENOUGH_ROUNDS = 7
@@ -30,9 +30,12 @@ class Samples:
     def __init__(self, results: Iterable[Result]) -> None:
         self.results = list(results)
         self._values: dict[tuple[str, str, str], list[float]] = {}
+        self._by_round: dict[tuple[str, str, str], dict[int, float]] = {}
         for result in self.results:
             for name, value in result.figures.items():
-                self._values.setdefault((result.state, name, result.case), []).append(value)
+                which = (result.state, name, result.case)
+                self._values.setdefault(which, []).append(value)
+                self._by_round.setdefault(which, {})[result.round] = value
 
     def __iter__(self) -> Iterator[tuple[tuple[str, str, str], list[float]]]:
         """((state, figure, case), values) of each."""
@@ -49,6 +52,9 @@ class Samples:
 
     def values(self, state: str, figure: str, case: str) -> list[float]:
         return self._values.get((state, figure, case), [])
+
+    def by_round(self, state: str, figure: str, case: str) -> dict[int, float]:
+        return self._by_round.get((state, figure, case), {})
 
     def median(self, state: str, figure: str, case: str) -> float:
         return statistics.median(self.values(state, figure, case))
@@ -73,10 +79,21 @@ class Samples:
         limit = self.limit(state, figure)
         return self.median(state, figure.key, case) / statistics.median(limit) if limit else None
 
+    def best_peer(self, state: str, figure: str) -> str | None:
+        return next((other for other in self.cases(state, figure) if not is_ours(other)), None)
+
     def over_best_peer(self, state: str, figure: str, case: str) -> float | None:
-        peers = [other for other in self.cases(state, figure) if not is_ours(other)]
-        best = self.median(state, figure, peers[0]) if peers else 0.0
+        peer = self.best_peer(state, figure)
+        best = self.median(state, figure, peer) if peer else 0.0
         return self.median(state, figure, case) / best if best > 0 else None
+
+    def measure(self, state: str, goal: Goal) -> tuple[str, str] | None:
+        """(figure, case) that a goal is a ratio to; None for a goal in the figure's unit, or where there is no such."""
+        limit = _FIGURE[goal.figure].limit
+        if goal.of_limit and limit and self.values(state, limit, LIMITS):
+            return limit, LIMITS
+        other = self.best_peer(state, goal.figure) if goal.than == BEST_PEER else goal.than
+        return (goal.figure, other) if other and self.values(state, goal.figure, other) else None
 
 
 def is_ours(case: str) -> bool:
@@ -96,31 +113,45 @@ def no_verdict(limit: list[float]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A goal, what was measured, and the verdict on it."""
+    """A goal, what was measured, and the verdict on it. `spread`: the lowest and the highest ratio of a round."""
 
     goal: Goal
     state: str
     measured: float
     verdict: str
+    spread: tuple[float, float] | None = None
 
 
 def judge(samples: Samples, state: str, goal: Goal) -> Judged | None:
     """The verdict on a goal, or None where nothing was measured."""
     values = samples.values(state, goal.figure, goal.case)
-    figure = _FIGURE[goal.figure]
-    limit = samples.limit(state, figure) if goal.of_limit else []
-    if not values or (goal.of_limit and not limit):
+    ratio = goal.of_limit or goal.than is not None
+    measure = samples.measure(state, goal)
+    if not values or goal.state not in (None, state) or (ratio and measure is None):
         return None
-    measured = max(0.0, statistics.median(values) - goal.beside)
-    if goal.of_limit:
-        measured /= statistics.median(limit)
-    if reason := no_verdict(limit):
-        verdict = reason
-    elif len(values) < ENOUGH_ROUNDS:
+    less = [max(0.0, value - goal.beside) for value in values]
+    measured, spread, of = statistics.median(less), None, []
+    if measure:
+        of = samples.values(state, *measure)
+        measured /= statistics.median(of)
+        spread = _spread(samples, state, goal, measure)
+    if len(values) < ENOUGH_ROUNDS:
         verdict = f"no verdict: {len(values)} rounds, {ENOUGH_ROUNDS} are needed"
+    elif of and max(less) / min(of) <= goal.at_most:  # the worst moment of one beside the best of the other
+        verdict = "met"
+    elif of and min(less) / max(of) > goal.at_most:
+        verdict = "missed"
+    elif reason := no_verdict(of):
+        verdict = reason
     else:
         verdict = "met" if measured <= goal.at_most else "missed"
-    return Judged(goal, state, measured, verdict)
+    return Judged(goal, state, measured, verdict, spread)
+
+
+def _spread(samples: Samples, state: str, goal: Goal, measure: tuple[str, str]) -> tuple[float, float] | None:
+    ours, others = samples.by_round(state, goal.figure, goal.case), samples.by_round(state, *measure)
+    ratios = [max(0.0, ours[number] - goal.beside) / others[number] for number in ours if others.get(number)]
+    return (min(ratios), max(ratios)) if ratios else None
 
 
 def as_document(samples: Samples, settings: dict[str, Any]) -> dict[str, Any]:

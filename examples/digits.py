@@ -25,6 +25,7 @@ NOISE = 0.1
 MOMENTUM = 0.9
 FIRST_RATE = 0.05
 RATE_DECAY = 0.985
+MODEL = "digits-model.npz"
 
 
 def load_split():
@@ -99,7 +100,7 @@ def digest(weights):
 
 
 def main():
-    """Train, measure, and write digits-result.json."""
+    """Train, measure, and write digits-model.npz and digits-result.json."""
     train_images, train_labels, test_images, test_labels = load_split()
     rng = np.random.default_rng(SEED)  # draws the weights, then noise and dropout
     weights = new_weights(rng)
@@ -112,6 +113,7 @@ def main():
             loss = train_step(weights, velocity, train_images[rows], train_labels[rows], rate=rate, rng=rng)
             job.log(loss=loss)  # <-- 5
 
+    np.savez(MODEL, **weights)
     accuracy, loss = measure(weights, test_images, test_labels)
     result = {"accuracy": accuracy, "loss": loss, "weights_sha256": digest(weights)}
     Path("digits-result.json").write_text(json.dumps(result, indent=2) + "\n")

@@ -19,9 +19,28 @@ MODULES = [
 
 # What `from outlast import *` gives. A change here is a change of the public interface.
 PUBLIC = [
-    "CheckpointCorrupt", "Epochs", "ExitingError", "Interrupted", "Job", "Keep", "LoopMisused", "NoGoodCheckpoint",
-    "Notice", "OutlastError", "SaveFailed", "SettingsError", "StateMismatch", "StateUnsupported", "Steps",
+    "CheckpointCorrupt",
+    "Epochs",
+    "ExitingError",
+    "Interrupted",
+    "ItemError",
+    "Job",
+    "Keep",
+    "LoopMisused",
+    "NoGoodCheckpoint",
+    "Notice",
+    "OutlastError",
+    "Queue",
+    "QueueUnreachable",
+    "SaveFailed",
+    "SettingsError",
+    "SinkUnreachable",
+    "StateMismatch",
+    "StateUnsupported",
+    "Steps",
     "StoreUnreachable",
+    "Worker",
+    "batch",
 ]  # fmt: skip
 
 HEAVY = {

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from outlast.job import Job
     from outlast.notices import Notice
     from outlast.schedule import Epochs, Steps
+    from outlast.worker.batch import batch
+    from outlast.worker.front import Queue
+    from outlast.worker.worker import Worker
 
 __version__ = "0.1.0"
 
@@ -32,7 +35,10 @@ _HOMES = {
     "Notice": "notices",
     "Epochs": "schedule",
     "Keep": "checkpoint.retain",
+    "Queue": "worker.front",
     "Steps": "schedule",
+    "Worker": "worker.worker",
+    "batch": "worker.batch",
 }
 
 __all__ = [
@@ -47,6 +53,7 @@ __all__ = [
     "NoGoodCheckpoint",
     "Notice",
     "OutlastError",
+    "Queue",
     "QueueUnreachable",
     "SaveFailed",
     "SettingsError",
@@ -55,6 +62,8 @@ __all__ = [
     "StateUnsupported",
     "Steps",
     "StoreUnreachable",
+    "Worker",
+    "batch",
 ]
 
 

@@ -47,7 +47,13 @@ SINKS = {
 SINKS_ON_STORES = {"parquet": "outlast.sinks.parquet:ParquetSink", "": "outlast.sinks.objects:ObjectSink"}
 _OTHER_NAMES = {"postgres": "postgresql"}
 # What a module needs that plain `pip install outlast` does not bring: the extra's name.
-_EXTRAS = {"psycopg": "postgres", "google.cloud": "pubsub", "google.cloud.pubsub_v1": "pubsub", "pyarrow": "parquet"}
+_EXTRAS = {
+    "psycopg": "postgres",
+    "google.cloud": "pubsub",
+    "google.cloud.pubsub_v1": "pubsub",
+    "grpc": "pubsub",
+    "pyarrow": "parquet",
+}
 TIME_LIMIT = "time-limit"  # watched everywhere, where there is one
 # Sources of notices, by their names in PlatformFacts.notice_sources; signals (SIG…) need none.
 SOURCES = {

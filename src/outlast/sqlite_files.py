@@ -12,7 +12,7 @@ from outlast.errors import ExitingError, SettingsError
 from outlast.mounts import file_system_of
 
 # Write-ahead logging keeps an index in shared memory, which works on one machine only, and on these file systems not
-# even there (https://www.sqlite.org/wal.html, section 1, 2026-11-30).
+# even there (SQLite's documentation, Write-Ahead Logging, section 1, 2026-11-30).
 _NO_SHARED_MEMORY = (
     "nfs",
     "cifs",
@@ -52,6 +52,16 @@ def path_and_options(url: str, *, setting: str, known: frozenset[str] = frozense
         there = f"; there is {', '.join(sorted(known))}" if known else ""
         raise SettingsError(f"{setting}={url!r}: option {strange[0]!r} is not known{there}")
     return os.path.abspath(os.path.expanduser(place[1:])), options
+
+
+def refuse_places_without_shared_memory(path: str, *, setting: str) -> None:
+    """Raises SettingsError for a path on a file system where SQLite's write-ahead log does not work."""
+    kind = file_system_of(path) or ""
+    if kind.startswith(_NO_SHARED_MEMORY) and kind not in _LOCAL_FUSE:
+        raise SettingsError(
+            f"{setting}={path!r} is on {kind}, where SQLite's write-ahead log does not work: nothing "
+            "was written. Take a folder on a local disk, or postgresql:// for several machines"
+        )
 
 
 class SqliteFile:
@@ -119,7 +129,7 @@ class SqliteFile:
                 f"{self._setting}={self.path!r}: this Python has SQLite {sqlite3.sqlite_version}, and "
                 f"{'.'.join(map(str, _OLDEST))} is needed; take a newer Python, or postgresql://"
             )
-        self._refuse_places_without_shared_memory()
+        refuse_places_without_shared_memory(self.path, setting=self._setting)
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
@@ -131,14 +141,6 @@ class SqliteFile:
             connection.close()
             raise
         return connection
-
-    def _refuse_places_without_shared_memory(self) -> None:
-        kind = file_system_of(self.path) or ""
-        if kind.startswith(_NO_SHARED_MEMORY) and kind not in _LOCAL_FUSE:
-            raise SettingsError(
-                f"{self._setting}={self.path!r} is on {kind}, where SQLite's write-ahead log does not work: nothing "
-                "was written. Take a folder on a local disk, or postgresql:// for several machines"
-            )
 
     @contextmanager
     def _translating(self) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """What every queue promises, asked of each adapter and of the fake."""
 
+import os
 import secrets
 import threading
 import time
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from outlast.items import Draft, Failure, Lease, Queue
+from outlast.queues.postgres import PostgresQueue
 from outlast.queues.sqlite import SqliteQueue
 from outlast.testing import FakeClock, MemoryQueue
+from service import postgres_server
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,59 @@ def _sqlite(tmp_path: Path) -> Place:
     return Place(again=lambda: SqliteQueue(f"sqlite:///{tmp_path}/work.db", clock=clock), let_pass=clock.advance)
 
 
+def _pubsub(tmp_path: Path) -> Place:
+    from outlast.queues.pubsub import PubsubQueue, read_address
+    from service.pubsub_server import fresh_subscription, pubsub_server
+
+    os.environ["PUBSUB_EMULATOR_HOST"] = pubsub_server()  # the same in the whole test run
+    address, clock = read_address(fresh_subscription(pubsub_server(), ack_deadline=60)), FakeClock()
+
+    def again() -> Queue:  # a message comes again in real time; the ledger, whose clock is a fake, does not wait for it
+        return PubsubQueue(address, SqliteQueue(f"sqlite:///{tmp_path}/ledger.db", clock=clock), quiet_seconds=0.2)
+
+    return Place(again=again, let_pass=clock.advance)
+
+
+def _postgres(tmp_path: Path) -> Place:
+    url = postgres_server.fresh_queue()
+    mine = f"(SELECT queue FROM outlast_queues WHERE name = '{url.partition('=')[2]}')"
+
+    def let_pass(seconds: float) -> None:  # for everybody who asks the server's clock
+        postgres_server.execute(
+            url,
+            f"UPDATE outlast_leases SET until = until - interval '{seconds} s' WHERE queue = {mine}",
+            f"UPDATE outlast_items SET not_before = not_before - interval '{seconds} s' WHERE queue = {mine}",
+        )
+
+    return Place(again=lambda: PostgresQueue(url), let_pass=let_pass)
+
+
+def _postgres_losing_answers(tmp_path: Path) -> Place:
+    """As above, and whatever is asked happens, its answer is lost, and it is asked again."""
+    place = _postgres(tmp_path)
+
+    def again() -> Queue:
+        queue = place.again()
+        run = queue._database.run
+
+        def twice(work, **how):
+            run(work, **how)
+            return run(lambda connection, _: work(connection, True), **how)
+
+        queue._database.run = twice
+        return queue
+
+    return Place(again=again, let_pass=place.let_pass)
+
+
 # One row per queue: how a fresh one is made.
-QUEUES: dict[str, Callable[[Path], Place]] = {"memory": _memory, "sqlite": _sqlite}
+QUEUES: dict[str, Callable[[Path], Place]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+    "postgres": _postgres,
+    "pubsub": _pubsub,
+    "postgres, losing answers": _postgres_losing_answers,
+}
 
 
 @pytest.fixture(params=QUEUES)
@@ -99,6 +153,18 @@ def test_another_payload_under_an_id_is_told_and_the_first_one_stays(queue: Queu
 
 
 STRANGE_IDS = ["ä/ö", "…/../x", "a b\n\t", "🦜" * 50, "'; DROP TABLE items; --", "%s", "NULL", "x" * 900, " "]
+
+
+def test_an_id_with_a_nul_is_kept_as_it_is_or_refused(queue: Queue) -> None:
+    told = queue.publish([Draft("a\0b", "1"), Draft("a", "1"), Draft("a\0c", "1")])
+    assert told.new + len(told.refused) == 3
+    assert all("\0" in name and why for name, why in told.refused)
+    lease = taken(queue)
+    names = ids_of(lease)
+    if not told.refused:
+        assert sorted(names) == ["a", "a\0b", "a\0c"]
+        assert queue.release(lease, names[:1]) == {names[0]}
+    assert queue.ack(lease, names) | {names[0]} == set(names)
 
 
 def test_any_text_is_an_id_and_comes_back_as_it_was(queue: Queue) -> None:

@@ -8,18 +8,40 @@ import pytest
 
 from outlast.items import CompactableSink, LeasedItem, Result, Sink, Stored
 from outlast.registry import open_sink
+from outlast.sinks.objects import ObjectSink
 from outlast.sinks.parquet import ParquetSink
 from outlast.testing import MemorySink
-from service import servers
+from service import postgres_server, servers
 
 
 def _sqlite(tmp_path: Path) -> Callable[[], Sink]:
     return lambda: open_sink(f"sqlite:///{tmp_path}/results.db?table=labels")
 
 
+def _jsonl(tmp_path: Path) -> Callable[[], Sink]:
+    return lambda: open_sink(f"jsonl:{tmp_path}/results.jsonl")
+
+
+def _objects(tmp_path: Path) -> Callable[[], Sink]:
+    return lambda: open_sink(f"{tmp_path}/results")
+
+
+def _objects_on(scheme: str) -> Callable[[Path], Callable[[], Sink]]:
+    def fresh(_folder: Path) -> Callable[[], Sink]:
+        url, variables = servers.fresh_url(scheme), servers.environment_of(scheme)
+        return lambda: ObjectSink(servers.store_at(url, **variables), url=url)
+
+    return fresh
+
+
 def _memory(tmp_path: Path) -> Callable[[], Sink]:
     sink = MemorySink()
     return lambda: sink
+
+
+def _postgres(tmp_path: Path) -> Callable[[], Sink]:
+    url = postgres_server.fresh_table()
+    return lambda: open_sink(url)
 
 
 def _parquet(tmp_path: Path) -> Callable[[], Sink]:
@@ -35,6 +57,11 @@ def _parquet_s3(_tmp_path: Path) -> Callable[[], Sink]:
 SINKS: dict[str, Callable[[Path], Callable[[], Sink]]] = {
     "memory": _memory,
     "sqlite": _sqlite,
+    "postgres": _postgres,
+    "jsonl": _jsonl,
+    "objects": _objects,
+    "objects-gs": _objects_on("gs"),
+    "objects-s3": _objects_on("s3"),
     "parquet": _parquet,
     "parquet on s3": _parquet_s3,
 }

@@ -6,7 +6,7 @@ import json
 import pytest
 from rich.console import Console
 
-from benchmarks.figures import FIGURES, LIMITS, Goal
+from benchmarks.figures import BEST_PEER, FIGURES, LIMITS, Goal
 from benchmarks.report import print_report, text
 from benchmarks.samples import Result, Samples, as_document, judge, moved, no_verdict
 
@@ -63,10 +63,36 @@ def test_goals_are_judged_only_against_a_steady_limit_and_after_enough_rounds() 
     few = judge(_steady(rounds=2), "small", goal)
     assert few is not None
     assert few.verdict == "no verdict: 2 rounds, 7 are needed"
-    shaky = Samples(_results(limit=[0.1, 0.2] * 4, stalls={"outlast background": [0.11] * 8}))
+    shaky = Samples(_results(limit=[0.1, 0.2] * 4, stalls={"outlast background": [0.13] * 8}))
     unsteady = judge(shaky, "small", goal)
     assert unsteady is not None
     assert unsteady.verdict == "no verdict: the limit itself moved by 100 %"
+
+
+@pytest.mark.parametrize(("stall", "verdict"), [(0.11, "met"), (0.24, "missed"), (0.16, "no verdict")])
+def test_a_shaky_limit_still_gives_a_verdict_where_every_moment_says_the_same(stall: float, verdict: str) -> None:
+    samples = Samples(_results(limit=[0.1, 0.2] * 4, stalls={"outlast background": [stall] * 8}))
+    judged = judge(samples, "small", Goal("outlast background", "stall", 1.15, of_limit=True))
+    assert judged is not None
+    assert judged.verdict.startswith(verdict)
+
+
+def test_a_goal_beside_a_peer_is_judged_by_the_ratio_with_its_spread_over_the_rounds() -> None:
+    stalls = {"outlast background": [0.1] * 7, "torch.save": [1.0] * 7, "safetensors": [0.5] * 6 + [0.4]}
+    samples = Samples(_results(limit=[0.1] * 7, stalls=stalls))
+    best = judge(samples, "small", Goal("outlast background", "stall", 0.21, than=BEST_PEER))
+    assert best is not None
+    assert (best.measured, best.verdict) == (pytest.approx(0.2), "no verdict: the limit itself moved by 25 %")
+    assert best.spread == (pytest.approx(0.2), pytest.approx(0.25))
+    named = judge(samples, "small", Goal("outlast background", "stall", 0.05, than="torch.save"))
+    assert named is not None
+    assert (named.measured, named.verdict) == (pytest.approx(0.1), "missed")
+    assert judge(samples, "small", Goal("outlast background", "stall", 0.05, than="nobody")) is None
+
+
+def test_a_goal_of_one_state_is_judged_there_alone() -> None:
+    goal = Goal("outlast background", "stall", 1.15, of_limit=True, state="transformer")
+    assert judge(_steady(), "small", goal) is None
 
 
 def test_a_goal_without_a_measurement_is_left_out() -> None:
@@ -112,6 +138,7 @@ def test_the_document_holds_every_run_and_its_failures() -> None:
     ("value", "unit", "expected"),
     [
         (2e-6, "s", "2.00 µs"),
+        (112.4e-6, "s", "112 µs"),
         (0.0123, "s", "12.3 ms"),
         (1.5, "s", "1.50 s"),
         (-0.01, "s", "-10.0 ms"),

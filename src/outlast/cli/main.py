@@ -14,9 +14,13 @@ _COMMANDS = {
     "init": "outlast.cli.init:init",
     "interval": "outlast.cli.interval:interval",
     "platform": "outlast.cli.platform:platform",
+    "publish": "outlast.cli.publish:publish",
+    "queue": "outlast.cli.queue:queue",
     "rehearse": "outlast.cli.rehearse:rehearse",
     "run": "outlast.cli.run:run",
+    "sink": "outlast.cli.sink:sink",
     "status": "outlast.cli.status:status",
+    "work": "outlast.cli.work:work",
 }
 
 

@@ -4,6 +4,7 @@ import json
 import secrets
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -22,6 +23,7 @@ from outlast.items import (
     Storing,
 )
 from outlast.machine import boot_name
+from outlast.queues.ledger import Standing
 from outlast.sqlite_files import SqliteFile, path_and_options
 
 _READY, _LEASED, _DONE, _DEAD = range(4)
@@ -38,7 +40,7 @@ _SCHEMA = (
         seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, payload TEXT NOT NULL, state INTEGER NOT NULL DEFAULT 0,
         lease INTEGER, claim INTEGER NOT NULL DEFAULT 0, errors INTEGER NOT NULL DEFAULT 0,
         deaths INTEGER NOT NULL DEFAULT 0, releases INTEGER NOT NULL DEFAULT 0, not_before REAL, boot TEXT, reason TEXT,
-        published_at REAL NOT NULL)""",
+        published_at REAL NOT NULL, sent INTEGER NOT NULL DEFAULT 0)""",
     """CREATE INDEX IF NOT EXISTS outlast_ready ON outlast_items (seq)
         WHERE state = 0 AND deaths = 0 AND not_before IS NULL""",
     """CREATE INDEX IF NOT EXISTS outlast_suspects ON outlast_items (seq)
@@ -52,13 +54,20 @@ _SCHEMA = (
         only INTEGER PRIMARY KEY CHECK (only = 1), ready INTEGER NOT NULL, leased INTEGER NOT NULL,
         done INTEGER NOT NULL, dead INTEGER NOT NULL)""",
     "INSERT OR IGNORE INTO outlast_counts VALUES (1, 0, 0, 0, 0)",
+    """CREATE TABLE IF NOT EXISTS outlast_ledger (
+        only INTEGER PRIMARY KEY CHECK (only = 1), name TEXT NOT NULL, strangers INTEGER NOT NULL DEFAULT 0)""",
 )
 _TAKE = """UPDATE outlast_items SET state = 1, lease = ?, claim = claim + 1 WHERE seq IN (
         SELECT seq FROM outlast_items WHERE state = 0 AND {which} AND not_before IS NULL ORDER BY seq LIMIT ?)
     RETURNING seq, id, payload, claim, errors, deaths, releases"""
+_TAKE_NAMED = """UPDATE outlast_items SET state = 1, lease = ?, claim = claim + 1
+    WHERE seq IN (SELECT value FROM json_each(?)) RETURNING seq, id, payload, claim, errors, deaths, releases"""
 _TAKE_READY, _TAKE_SUSPECT = _TAKE.format(which="deaths = 0"), _TAKE.format(which="deaths > 0")
+_ANY_READY = "SELECT 1 FROM outlast_items WHERE state = 0 AND deaths = 0 AND not_before IS NULL LIMIT 1"
 _HELD = "state = 1 AND lease = ?"
 _DUE = "state = 0 AND not_before IS NOT NULL AND (not_before <= ? OR boot <> ?)"
+# All that a lease holds, in one statement and by their places; else item by item (JSON's functions stop at a NUL).
+_ALL = "seq IN (SELECT value FROM json_each((SELECT items FROM outlast_leases WHERE number = ?)))"
 _OPEN_ITEMS = "seq IN (SELECT value FROM json_each(?)) AND state = 1 AND lease = ?"
 
 
@@ -119,13 +128,19 @@ class SqliteQueue:
             rows = connection.execute(_TAKE_READY, (number, most)).fetchall()
             if not rows:
                 rows = connection.execute(_TAKE_SUSPECT, (number, 1)).fetchall()
-            if not rows:
-                return None
-            rows.sort()
-            held = json.dumps([row[0] for row in rows])
-            lease = (number, self._now() + seconds, self._boot, int(begin), len(rows), held)
-            connection.execute("INSERT INTO outlast_leases VALUES (?, ?, ?, ?, ?, ?)", lease)
-            _count(connection, ready=-len(rows), leased=len(rows))
+            return self._leased(connection, number, rows, seconds, begin)
+
+    def _leased(
+        self, connection: sqlite3.Connection, number: int, rows: list[tuple[Any, ...]], seconds: float, begin: bool
+    ) -> Lease | None:
+        """Notes the lease of items that were just taken under this number."""
+        if not rows:
+            return None
+        rows.sort()
+        held = json.dumps([row[0] for row in rows])
+        lease = (number, self._now() + seconds, self._boot, int(begin), len(rows), held)
+        connection.execute("INSERT INTO outlast_leases VALUES (?, ?, ?, ?, ?, ?)", lease)
+        _count(connection, ready=-len(rows), leased=len(rows))
         return Lease(str(number), str(number), tuple(LeasedItem(*row[1:]) for row in rows))
 
     def begin(self, lease: Lease) -> bool:
@@ -161,12 +176,12 @@ class SqliteQueue:
     # --- how an item's lease ends -------------------------------------------------------------------
 
     def ack(self, lease: Lease, ids: Sequence[str], *, storing: Storing | None = None) -> frozenset[str]:
-        change = f"UPDATE outlast_items SET state = 2, lease = NULL, reason = NULL WHERE id = ? AND {_HELD}"
-        return self._settle(lease, [(one,) for one in ids], change, storing)
+        change = "UPDATE outlast_items SET state = 2, lease = NULL, reason = NULL WHERE "
+        return self._settle(lease, *_those(lease, ids, change), storing)
 
     def release(self, lease: Lease, ids: Sequence[str]) -> frozenset[str]:
-        change = f"UPDATE outlast_items SET state = 0, lease = NULL, releases = releases + 1 WHERE id = ? AND {_HELD}"
-        return self._settle(lease, [(one,) for one in ids], change)
+        change = "UPDATE outlast_items SET state = 0, lease = NULL, releases = releases + 1 WHERE "
+        return self._settle(lease, *_those(lease, ids, change))
 
     def fail(
         self, lease: Lease, failures: Sequence[Failure], *, max_errors: int, delay_seconds: float = 0.0
@@ -184,24 +199,19 @@ class SqliteQueue:
     def _settle(
         self, lease: Lease, told: Sequence[tuple[Any, ...]], change: str, storing: Storing | None = None
     ) -> frozenset[str]:
-        """Applies a change to each item that the lease holds; an item's id is the last of what is told of it."""
+        """Applies a change, with each of what is told, to the items that the lease holds."""
         number = int(lease.token)
         if not told:
             return frozenset()
-        returning = f"{change} RETURNING state"
+        returning = f"{change} RETURNING id, state"
         with self._file.writing(durable=False) as connection:
-            changed, counts = [], {"leased": 0}
-            for one in told:
-                row = connection.execute(returning, (*one, number)).fetchone()
-                if row is not None:
-                    changed.append(one[-1])
-                    counts[_STATES[row[0]]] = counts.get(_STATES[row[0]], 0) + 1
+            changed = [row for one in told for row in connection.execute(returning, (*one, number)).fetchall()]
             if changed:
-                counts["leased"] = -len(changed)
-                _count(connection, **counts)
+                states = Counter(_STATES[state] for _, state in changed)
+                _count(connection, leased=-len(changed), **states)
                 connection.execute("UPDATE outlast_leases SET open = open - ? WHERE number = ?", (len(changed), number))
                 connection.execute("DELETE FROM outlast_leases WHERE number = ? AND open <= 0", (number,))
-            held = frozenset(changed)
+            held = frozenset(name for name, _ in changed)
             if storing is not None and held:
                 storing(connection, held)
         return held
@@ -210,7 +220,7 @@ class SqliteQueue:
         """Whether a lease could be had, or something has to be ended first."""
         past = (self._now(), self._boot)
         checks: tuple[tuple[str, tuple[object, ...]], ...] = (
-            ("SELECT 1 FROM outlast_items WHERE state = 0 AND deaths = 0 AND not_before IS NULL LIMIT 1", ()),
+            (_ANY_READY, ()),
             ("SELECT 1 FROM outlast_items WHERE state = 0 AND deaths > 0 AND not_before IS NULL LIMIT 1", ()),
             ("SELECT 1 FROM outlast_leases WHERE until <= ? OR boot <> ? LIMIT 1", past),
             (f"SELECT 1 FROM outlast_items WHERE {_DUE} LIMIT 1", past),
@@ -278,7 +288,7 @@ class SqliteQueue:
         self._make()
         number = _STATES.index(state)
         change = """UPDATE outlast_items SET state = 0, errors = 0, deaths = 0, releases = 0, reason = NULL,
-            not_before = NULL WHERE state = ?"""
+            not_before = NULL, sent = 0 WHERE state = ?"""
         with self._file.writing(durable=True) as connection:
             if ids is None:
                 changed = connection.execute(change, (number,)).rowcount
@@ -287,6 +297,76 @@ class SqliteQueue:
             counts = {"ready": max(changed, 0), state: -max(changed, 0)}
             _count(connection, **cast(Any, counts))
         return max(changed, 0)
+
+    # --- as the ledger of a broker (outlast.queues.ledger) ------------------------------------------
+
+    def dedicate(self, name: str) -> str | None:
+        self._make()
+        with self._file.writing(durable=True) as connection:
+            connection.execute(
+                "INSERT OR IGNORE INTO outlast_ledger SELECT 1, ?, 0 WHERE NOT EXISTS (SELECT 1 FROM outlast_items)",
+                (name,),
+            )
+            owner = connection.execute("SELECT name FROM outlast_ledger").fetchone()
+        return None if owner is None else str(owner[0])
+
+    def strangers(self, *, seen: bool = False) -> bool:
+        self._make()
+        if seen:
+            with self._file.writing(durable=True) as connection:
+                connection.execute("UPDATE outlast_ledger SET strangers = 1")
+        with self._file.reading() as connection:
+            return connection.execute("SELECT 1 FROM outlast_ledger WHERE strangers").fetchone() is not None
+
+    def lease_named(self, ids: Sequence[str], seconds: float, *, begin: bool, max_deaths: int) -> Standing:
+        self._make()
+        with self._file.writing(durable=False) as connection:
+            self._end_expired(connection, max_deaths)
+            rows = connection.execute(
+                f"""SELECT items.id, items.seq, items.state, items.deaths, items.not_before, leases.until
+                    FROM outlast_items AS items LEFT JOIN outlast_leases AS leases ON leases.number = items.lease
+                    WHERE items.id IN ({_marks(ids)})""",
+                ids,
+            ).fetchall()
+            unknown = frozenset(ids) - {row[0] for row in rows}
+            if unknown:
+                return Standing(unknown=unknown)
+            now = self._now()
+            later = {row[0]: row[4] - now for row in rows if row[2] == _READY and row[4] is not None}
+            here = [row for row in rows if row[2] == _READY and row[4] is None]
+            wanted = [row for row in here if not row[3]]
+            if here and not wanted and connection.execute(_ANY_READY).fetchone() is None:
+                wanted = [min(here, key=lambda row: row[1])]
+            number = secrets.randbits(62)
+            taken = connection.execute(_TAKE_NAMED, (number, json.dumps([row[1] for row in wanted]))).fetchall()
+            return Standing(
+                lease=self._leased(connection, number, taken, seconds, begin),
+                settled=frozenset(row[0] for row in rows if row[2] in (_DONE, _DEAD)),
+                held={row[0]: row[5] - now for row in rows if row[2] == _LEASED},
+                later=later | {row[0]: 0.0 for row in here if row not in wanted},
+            )
+
+    def held(self, renewal: str) -> frozenset[str]:
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                """SELECT id FROM outlast_items WHERE state = 1 AND lease = ?1 AND seq IN
+                    (SELECT value FROM outlast_leases, json_each(items) WHERE number = ?1)""",
+                (int(renewal),),
+            )
+            return frozenset(row[0] for row in rows)
+
+    def unsent(self, ids: Sequence[str]) -> Sequence[Draft]:
+        with self._file.reading() as connection:
+            rows = connection.execute(
+                f"""SELECT id, payload FROM outlast_items
+                    WHERE id IN ({_marks(ids)}) AND state = 0 AND sent = 0 ORDER BY seq""",
+                ids,
+            )
+            return [Draft(*row) for row in rows]
+
+    def mark_sent(self, ids: Sequence[str]) -> None:
+        with self._file.writing(durable=True) as connection:
+            connection.executemany("UPDATE outlast_items SET sent = 1 WHERE id = ?", [(one,) for one in ids])
 
     def close(self) -> None:
         self._file.close()
@@ -304,12 +384,24 @@ class SqliteQueue:
             self._made = True
 
 
+def _those(lease: Lease, ids: Sequence[str], change: str) -> tuple[list[tuple[Any, ...]], str]:
+    """What is told, and the statement that it is told to, for some of a lease's items or all."""
+    if len(ids) == len(lease.items) and set(ids) == {item.id for item in lease.items}:
+        return [(int(lease.token),)], f"{change} {_ALL} AND {_HELD}"
+    return [(one,) for one in ids], f"{change} id = ? AND {_HELD}"
+
+
 def _count(connection: sqlite3.Connection, *, ready: int = 0, leased: int = 0, done: int = 0, dead: int = 0) -> None:
     """Keeps the counts, so that to ask for them costs the same at any size."""
     connection.execute(
         "UPDATE outlast_counts SET ready = ready + ?, leased = leased + ?, done = done + ?, dead = dead + ?",
         (ready, leased, done, dead),
     )
+
+
+def _marks(values: Sequence[str]) -> str:
+    """A statement's places for values; JSON in their stead would cut texts at a NUL."""
+    return ",".join("?" * len(values))
 
 
 def _compared(connection: sqlite3.Connection, drafts: Sequence[Draft], before: int) -> Accepted:

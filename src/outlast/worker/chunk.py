@@ -1,0 +1,171 @@
+"""The items of one lease, and what has become of each."""
+
+import json
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+
+from outlast.errors import ItemError, LoopMisused
+from outlast.items import Failure, Lease, LeasedItem
+from outlast.worker.values import NotJson, value_text
+
+
+class Item:
+    """One item to work on.
+
+    `id`: its text. `payload`: what was published. `attempt`: how often it was begun before and came back (0 at first).
+    `loaded`: what `load` made of it, None without one.
+    """
+
+    def __init__(self, leased: LeasedItem) -> None:
+        self._leased = leased
+        self.loaded: object = None
+        self.load_error: Exception | None = None
+
+    @property
+    def id(self) -> str:
+        return self._leased.id
+
+    @cached_property
+    def payload(self) -> object:
+        return json.loads(self._leased.payload)
+
+    @property
+    def attempt(self) -> int:
+        return self._leased.errors + self._leased.deaths + self._leased.releases
+
+    @property
+    def errors(self) -> int:
+        """How often it has failed before."""
+        return self._leased.errors
+
+    @property
+    def claim(self) -> int:
+        """Counts the item's leases; what a sink compares."""
+        return self._leased.claim
+
+    def __repr__(self) -> str:
+        return f"Item({self.id!r}, attempt={self.attempt})"
+
+
+class Chunk(Sequence[Item]):
+    """Items under one lease. Iterating over it stops early when the worker has to leave, or the lease is lost."""
+
+    def __init__(self, lease: Lease) -> None:
+        self.lease = lease
+        self.stops = threading.Event()  # no further item is to be begun
+        self.lost = self.timed = False  # `timed`: somebody else notes how long its items take
+        self._items = [Item(leased) for leased in lease.items]
+        self._by_id = {item.id: item for item in self._items}
+        self._lock = threading.Lock()
+        self._values: dict[str, str] = {}
+        self._failures: dict[str, Failure] = {}
+        self._started: set[str] = set()
+        self._settled: set[str] = set()
+        self.settling = threading.RLock()  # held by whoever settles
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]  # as Sequence has it: an item, or several
+        self.start(None)
+        return self._items[index]
+
+    def __iter__(self) -> Iterator[Item]:
+        for item in self._items:
+            if self.stops.is_set():
+                return
+            if item.load_error is not None:
+                continue
+            with self._lock:
+                self._started.add(item.id)
+            yield item
+
+    def done(self, item: Item | str, value: object) -> None:
+        """The item's result: stored when the next chunk is asked for. One that JSON cannot hold fails the item."""
+        name = self._name(item)
+        try:
+            text = value_text(value)
+        except NotJson as error:
+            self.fail(name, f"the result cannot be stored: {error}")
+            return
+        with self._lock:
+            self._failures.pop(name, None)
+            self._values[name] = text
+
+    def done_all(self, values: Iterable[tuple[str, object]]) -> None:
+        """As `done` for each of (id, value), whose ids are of this chunk."""
+        texts = {}
+        for name, value in values:
+            try:
+                texts[name] = value_text(value)
+            except NotJson as error:
+                self.fail(name, f"the result cannot be stored: {error}")
+        with self._lock:
+            self._values.update(texts)
+            for name in self._failures.keys() & texts.keys():
+                del self._failures[name]
+
+    def fail(self, item: Item | str, why: str | BaseException) -> None:
+        """The item has no result this time; it is tried again, or dead, by max_errors."""
+        name = self._name(item)
+        reason = why.why if isinstance(why, ItemError) else why
+        said = f"{type(reason).__name__}: {reason}" if isinstance(reason, BaseException) else reason
+        with self._lock:
+            self._values.pop(name, None)
+            self._failures[name] = Failure(name, said)
+
+    # --- for the worker -----------------------------------------------------------------------------
+
+    def start(self, names: Sequence[str] | None) -> None:
+        """These items are in progress; None: all."""
+        with self._lock:
+            self._started.update(self._by_id if names is None else names)
+
+    def give_up(self) -> None:
+        """The lease is somebody else's: nothing further is begun, and nothing is stored."""
+        self.lost = True
+        self.stops.set()
+
+    def loadable(self) -> list[Item]:
+        """All items, without starting them."""
+        return list(self._items)
+
+    def in_order(self) -> list[Item]:
+        """Those without an outcome yet, in the order in which they were published."""
+        with self._lock:
+            known = {*self._values, *self._failures, *self._settled}
+            return [item for item in self._items if item.id not in known]
+
+    def unsettled(self) -> tuple[dict[str, str], list[Failure]]:
+        """(values as JSON text by id, failures) so far, without what was settled before."""
+        with self._lock:
+            values = {name: text for name, text in self._values.items() if name not in self._settled}
+            return values, [one for name, one in self._failures.items() if name not in self._settled]
+
+    def settled(self, names: Iterable[str]) -> None:
+        """The queue knows what became of these."""
+        with self._lock:
+            self._settled.update(names)
+
+    def open_ids(self) -> list[str]:
+        """Those of which the queue has heard nothing."""
+        with self._lock:
+            return [name for name in self._by_id if name not in self._settled]
+
+    def untouched(self) -> list[str]:
+        """Ids of those that nobody has begun."""
+        return [item.id for item in self.in_order() if item.id not in self._started]
+
+    def in_progress(self) -> list[str]:
+        """Ids of those that were begun and have no outcome."""
+        return [item.id for item in self.in_order() if item.id in self._started]
+
+    def claim_of(self, name: str) -> int:
+        return self._by_id[name].claim
+
+    def _name(self, item: Item | str) -> str:
+        name = item if isinstance(item, str) else item.id
+        if name not in self._by_id:
+            raise LoopMisused(f"{name!r} is no item of this chunk, which has {', '.join(list(self._by_id)[:5])}")
+        return name

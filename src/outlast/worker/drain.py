@@ -1,0 +1,158 @@
+"""The end of a worker that is told to go: what fits is finished, what is finished is stored, the rest given back."""
+
+import os
+import sys
+import threading
+from contextlib import suppress
+from typing import Protocol
+
+from outlast.clock import format_duration
+from outlast.errors import ExitingError
+from outlast.notices import Notice
+from outlast.notices.board import NoticeBoard
+from outlast.settings import Surroundings
+from outlast.worker.chunk import Chunk
+from outlast.worker.pace import Pace
+from outlast.worker.settling import Settling
+
+_SPARE_SECONDS = 1.2  # before the deadline the process is gone, with what it takes to store and to leave
+_ADVANCE_CHUNKS = 4.0  # an advance notice is worked through as long as it leaves time for so many chunks
+_ADVANCE_SECONDS = 30.0
+_LOOK_AGAIN_SECONDS = 1.0
+
+
+class Source(Protocol):
+    """Where chunks come from."""
+
+    def stop(self) -> None:
+        """Leases no more, and gives back what nobody has begun."""
+        ...
+
+
+class Drain:
+    """Watches the notice of one worker, in a thread of its own, which no call of the user's holds up.
+
+    It leaves with `os._exit`, as the deadline guard of training does, where the function is still running: no exception
+    is raised inside the user's code.
+    """
+
+    def __init__(
+        self, board: NoticeBoard, around: Surroundings, source: Source, *, settling: Settling, pace: Pace, items: int
+    ) -> None:
+        self._board, self._around, self._source, self._settling, self._pace = board, around, source, settling, pace
+        self._items = items
+        self._changed = threading.Condition()
+        self._chunk: Chunk | None = None
+        self._chunk_began = 0.0
+        self.begun = threading.Event()
+        self.prepares = threading.Event()  # the program is busy, and with no item
+        self.given_back = 0
+        self._closed = False
+        threading.Thread(target=self._watch, name="outlast-drain", daemon=True).start()
+
+    def on_notice(self, _notice: Notice) -> None:
+        """A notice has come, or changed."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def works_on(self, chunk: Chunk | None) -> None:
+        """The chunk in progress; None between two."""
+        with self._changed:
+            self._chunk = chunk
+            self._chunk_began = self._around.clock.monotonic_seconds()
+            if chunk is not None and self.begun.is_set():
+                chunk.stops.set()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def leave(self, said: str) -> None:
+        """Ends the process now, with the interrupted code."""
+        self._around.console.notice(f"{said}; leaving with exit code {self._around.interrupted_exit_code}")
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(self._around.interrupted_exit_code)
+
+    # --- the thread ---------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        notice = self._wait_for_the_end()
+        if notice is None:
+            return
+        self._board.hold()
+        self.begun.set()
+        with self._changed:
+            chunk, began = self._chunk, self._chunk_began
+        if chunk is not None:
+            chunk.stops.set()
+        with suppress(ExitingError):  # then the leases run out
+            self._source.stop()
+            if chunk is not None:
+                self.given_back += self._settling.give_back(chunk, chunk.untouched())
+        if chunk is None:
+            if self.prepares.is_set():  # nothing was begun, and what is prepared is for nobody
+                self.leave(f"{notice.source}: nothing was begun")
+            return
+        fits = self._fits(notice, chunk, began)
+        self._around.console.notice(self._plan(notice, chunk, fits=fits))
+        if not fits or not self._ends_by(chunk, notice):
+            self._cut(chunk, notice)
+
+    def _wait_for_the_end(self) -> Notice | None:
+        """The notice after which nothing new is begun; None when the worker ends by itself."""
+        with self._changed:
+            while not self._closed:
+                notice = self._board.notice
+                if notice is not None and not self._goes_on(notice):
+                    return notice
+                self._changed.wait(None if notice is None else _LOOK_AGAIN_SECONDS)
+        return None
+
+    def _goes_on(self, notice: Notice) -> bool:
+        if notice.kind == "final":
+            return False
+        chunk_seconds = self._pace.p95_seconds(self._items) or 0.0
+        return self._usable_seconds(notice) > max(_ADVANCE_SECONDS, _ADVANCE_CHUNKS * chunk_seconds)
+
+    def _usable_seconds(self, notice: Notice) -> float:
+        spare = max(self._board.margin_seconds(notice), min(_SPARE_SECONDS, 0.5 * notice.grace_seconds))
+        return notice.remaining_seconds - spare
+
+    def _fits(self, notice: Notice, chunk: Chunk, began: float) -> bool:
+        """Whether what is in progress ends in time, most probably; where nothing is known it is tried."""
+        takes = self._pace.p95_seconds(len(chunk.in_progress()))
+        if takes is None:
+            return True
+        elapsed = self._around.clock.monotonic_seconds() - began
+        return takes <= elapsed or takes - elapsed <= self._usable_seconds(notice)
+
+    def _plan(self, notice: Notice, chunk: Chunk, *, fits: bool) -> str:
+        count = len(chunk.in_progress())
+        left = format_duration(max(0.0, notice.remaining_seconds))
+        if not count:
+            return f"{notice.source}: {left} left; what is finished is stored"
+        what = "it is finished first" if fits else "that does not fit, so it is given back"
+        return f"{notice.source}: {left} left, {count} in progress; {what}"
+
+    def _ends_by(self, chunk: Chunk, notice: Notice) -> bool:
+        """Waits until the worker is through with the chunk, as long as there is time."""
+        with self._changed:
+            while self._chunk is chunk and not self._closed:
+                left = self._usable_seconds(notice)
+                if left <= 0:
+                    return False
+                self._changed.wait(left)
+        return True
+
+    def _cut(self, chunk: Chunk, notice: Notice) -> None:
+        """Stores the finished part, gives back the rest, and leaves while the function still runs."""
+        stored = self._settling.computed
+        with suppress(ExitingError):
+            self._settling.settle(chunk)
+            self.given_back += self._settling.give_back(chunk, chunk.open_ids())
+        stored = self._settling.computed - stored
+        self.leave(f"{notice.source}: {stored} items stored, {self.given_back} given back")

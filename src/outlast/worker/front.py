@@ -1,0 +1,71 @@
+"""The queue that users hold: named by a URL, opened when first used."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from outlast.errors import SettingsError
+from outlast.items import ItemState, QueueStats, State
+from outlast.items import Queue as Port
+from outlast.registry import open_queue
+from outlast.worker.publishing import Published, Row, publish_rows
+
+
+class Queue:
+    """A queue of items, each to be done once.
+
+    `url`: ``sqlite:///work.db`` (a file, for the processes of one machine), ``postgresql://HOST/DATABASE``, or
+    ``pubsub://PROJECT/SUBSCRIPTION?topic=TOPIC&ledger=postgresql://…``. Raises SettingsError for another.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.port = open_queue(url)
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return self.port.url
+
+    def publish(self, items: Mapping[str, object] | Iterable[Row | tuple[str, object]]) -> Published:
+        """Adds items that are not there yet: {id: payload}, pairs of these, or rows.
+
+        Ids are texts; payloads are whatever JSON can hold. To publish again is safe: an id that is there is not added
+        twice, and counted as `already`. Rows that cannot be published are in `rejected`, and stop no others. Raises
+        QueueUnreachable.
+        """
+        pairs = items.items() if isinstance(items, Mapping) else items
+        return publish_rows(self.port, (one if isinstance(one, Row) else _row(one) for one in pairs))
+
+    def stats(self) -> QueueStats:
+        """How many items are ready, leased, done and dead; None where the queue cannot know."""
+        return self.port.stats()
+
+    def items(self, state: State | None = None) -> Iterator[ItemState]:
+        """All items, or those in one state, the oldest first."""
+        return self.port.items(state)
+
+    def dead(self) -> Iterator[ItemState]:
+        """The dead letters, with the reason of each."""
+        return self.port.items("dead")
+
+    def retry(self, ids: Sequence[str] | None = None, *, state: Literal["dead", "done"] = "dead") -> int:
+        """Makes dead letters (or done items) ready again, all or those named, with a clean record. Returns how many."""
+        return self.port.retry(ids, state=state)
+
+    def close(self) -> None:
+        """Lets go of connections."""
+        self.port.close()
+
+
+def port_of(queue: "Queue | Port | str") -> Port:
+    """The adapter behind what somebody passes as a queue."""
+    if isinstance(queue, str):
+        return open_queue(queue)
+    return queue.port if isinstance(queue, Queue) else queue
+
+
+def _row(pair: object) -> Row:
+    if isinstance(pair, tuple) and len(pair) == 2:
+        return Row(pair[0], pair[1])
+    raise SettingsError(
+        f"publish() takes {{id: payload}} or (id, payload) pairs, not {type(pair).__name__}; it was not published"
+    )

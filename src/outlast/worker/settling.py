@@ -1,0 +1,66 @@
+"""How a chunk ends: results stored and acknowledged together, failures told, the rest given back; under its lease."""
+
+from collections.abc import Sequence
+
+from outlast.items import Failure, Queue, Result, Sink
+from outlast.worker.chunk import Chunk
+from outlast.worker.options import WorkerOptions
+
+_FIRST_DELAY_SECONDS = 0.5
+_LONGEST_DELAY_SECONDS = 60.0
+
+
+class Settling:
+    """Settles chunks. Safe to call from several threads and again: what is settled stays as it is."""
+
+    def __init__(self, queue: Queue, sink: Sink, options: WorkerOptions) -> None:
+        self._queue, self._sink, self._options = queue, sink, options
+        self._together = queue.database is not None and queue.database == sink.database
+        self.computed = self.failed = self.lost = 0
+
+    def settle(self, chunk: Chunk) -> bool:
+        """Stores, acknowledges and tells what has an outcome. False if the lease was lost: nothing is stored then."""
+        with chunk.settling:
+            values, failures = chunk.unsettled()
+            done = self._store(chunk, values) if values else 0
+            self.computed += done
+            self.lost += len(values) - done
+            self._tell(chunk, failures)
+            chunk.settled([*values, *(one.id for one in failures)])
+        return done == len(values)
+
+    def give_back(self, chunk: Chunk, names: Sequence[str]) -> int:
+        """Releases items, for somebody else to have at once. Returns how many."""
+        with chunk.settling:
+            released = self._queue.release(chunk.lease, names) if names else ()
+            chunk.settled(names)
+        return len(released)
+
+    def _tell(self, chunk: Chunk, failures: Sequence[Failure]) -> None:
+        delays = {one.id: self._delay_seconds(chunk, one.id) for one in failures}
+        for delay in sorted(set(delays.values())):
+            told = [one for one in failures if delays[one.id] == delay]
+            most = self._options.max_errors
+            self.failed += len(self._queue.fail(chunk.lease, told, max_errors=most, delay_seconds=delay))
+
+    def _store(self, chunk: Chunk, values: dict[str, str]) -> int:
+        """How many were stored and acknowledged: all, or none where the lease is lost."""
+        version = self._options.version
+        results = [Result(name, value, version, chunk.claim_of(name)) for name, value in values.items()]
+
+        def store(connection: object, held: frozenset[str]) -> None:
+            mine = results if len(held) == len(results) else [one for one in results if one.id in held]
+            self._sink.store(mine, connection=connection)
+
+        if self._together:
+            return len(self._queue.ack(chunk.lease, list(values), storing=store))
+        if chunk.lost or not self._queue.extend(chunk.lease.renewal, self._options.lease_seconds):
+            return 0
+        self._sink.store(results)
+        return len(self._queue.ack(chunk.lease, list(values)))
+
+    @staticmethod
+    def _delay_seconds(chunk: Chunk, name: str) -> float:
+        """Longer from error to error."""
+        item = next(one for one in chunk.loadable() if one.id == name)
+        return float(min(_LONGEST_DELAY_SECONDS, _FIRST_DELAY_SECONDS * 2.0 ** min(item.errors, 16)))

@@ -1,0 +1,187 @@
+"""Where a worker's chunks come from: leased one by one, or some ahead while their inputs are loaded."""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+
+from outlast.errors import ExitingError
+from outlast.items import Queue, Sink
+from outlast.worker.chunk import Chunk, Item
+from outlast.worker.keeper import Keeper
+from outlast.worker.options import WorkerOptions
+
+_LOADING_THREADS = 32
+_LOOK_AGAIN_SECONDS = 0.05
+
+
+class Leasing:
+    """Leases chunks of what is not in the sink yet."""
+
+    def __init__(self, queue: Queue, sink: Sink, options: WorkerOptions, keeper: Keeper) -> None:
+        self._queue, self._sink, self._options, self._keeper = queue, sink, options, keeper
+        self.known = 0
+
+    def chunk(self, *, begin: bool) -> Chunk | None:
+        """The next one, None when none can be had now. What is stored at this version already is acknowledged."""
+        options = self._options
+        while True:
+            lease = self._queue.lease(options.chunk, options.lease_seconds, begin=begin, max_deaths=options.max_deaths)
+            if lease is None:
+                return None
+            self._keeper.hold(lease.renewal)
+            stored = self._sink.known(lease.items)
+            names = [name for name, there in stored.items() if there.version == options.version]
+            if names:
+                self.known += len(self._queue.ack(lease, names))
+            higher = {
+                item.id: stored[item.id].claim + 1
+                for item in lease.items
+                if item.id in stored and item.id not in names and stored[item.id].claim > item.claim
+            }
+            if higher:
+                lease = self._queue.lift(lease, higher)
+            left = tuple(item for item in lease.items if item.id not in names)
+            if left:
+                return Chunk(type(lease)(lease.token, lease.renewal, left))
+            self._keeper.drop(lease.renewal)
+
+    def begin(self, chunk: Chunk) -> bool:
+        """Work on it begins; False if its lease was lost meanwhile."""
+        return self._queue.begin(chunk.lease)
+
+    def give_back(self, chunk: Chunk) -> None:
+        """Nobody has begun it: somebody else can have it at once."""
+        self._keeper.drop(chunk.lease.renewal)
+        with suppress(ExitingError):  # then its lease runs out
+            self._queue.release(chunk.lease, [item.id for item in chunk.loadable()])
+
+
+class Direct:
+    """A chunk is leased when it is asked for: a worker holds what it works on and no more."""
+
+    def __init__(self, leasing: Leasing) -> None:
+        self._leasing = leasing
+
+    def next(self) -> Chunk | None:
+        return self._leasing.chunk(begin=True)
+
+    def stop(self) -> None:
+        """Nothing is held here."""
+
+
+class Ahead:
+    """Some chunks are leased before they are asked for, and their items loaded by threads.
+
+    All threads are daemons: a load that hangs holds up no exit. An error of the queue or the sink is raised in `next`.
+    """
+
+    def __init__(self, leasing: Leasing, load: Callable[[Item], object], options: WorkerOptions) -> None:
+        self._leasing, self._load = leasing, load
+        self._most = max(1, options.prefetch)
+        self._changed = threading.Condition()
+        self._waiting: deque[tuple[Chunk, _Countdown]] = deque()
+        self._stopped, self._asked = False, options.prefetch > 0
+        self._error: BaseException | None = None
+        self._tasks: SimpleQueue[tuple[Item, _Countdown]] = SimpleQueue()
+        threads = min(_LOADING_THREADS, max(4, options.chunk * self._most))
+        for _ in range(threads):
+            threading.Thread(target=self._load_all, name="outlast-load", daemon=True).start()
+        threading.Thread(target=self._lease_all, name="outlast-ahead", daemon=True).start()
+
+    def next(self) -> Chunk | None:
+        """The next chunk, loaded; None when there is none right now."""
+        with self._changed:
+            if not self._waiting and self._error is None and not self._stopped:
+                self._asked = True
+                self._changed.notify_all()
+                self._changed.wait(_LOOK_AGAIN_SECONDS)
+            if self._error is not None:
+                raise self._error
+            if not self._waiting or self._stopped:
+                return None
+            chunk, loaded = self._waiting.popleft()
+            self._changed.notify_all()
+        loaded.wait(chunk)
+        if chunk.stops.is_set() or not self._leasing.begin(chunk):
+            chunk.give_up()
+            return None
+        return chunk
+
+    def stop(self) -> None:
+        """Leases no more, and gives back what nobody has begun."""
+        with self._changed:
+            self._stopped = True
+            unbegun = [chunk for chunk, _ in self._waiting]
+            self._waiting.clear()
+            self._changed.notify_all()
+        for chunk in unbegun:
+            self._leasing.give_back(chunk)
+
+    def find(self, renewal: str) -> Chunk | None:
+        """The waiting chunk of a lease."""
+        with self._changed:
+            return next((chunk for chunk, _ in self._waiting if chunk.lease.renewal == renewal), None)
+
+    def _lease_all(self) -> None:
+        try:
+            while True:
+                with self._changed:
+                    while not self._stopped and (len(self._waiting) >= self._most or not self._asked):
+                        self._changed.wait()
+                    if self._stopped:
+                        return
+                self._lease_one()
+        except BaseException as error:  # noqa: BLE001 - raised again where the next chunk is asked for
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+
+    def _lease_one(self) -> None:
+        chunk = self._leasing.chunk(begin=False)
+        if chunk is None:
+            with self._changed:
+                if not self._stopped:
+                    self._changed.wait(_LOOK_AGAIN_SECONDS)
+            return
+        loaded = _Countdown(len(chunk))
+        with self._changed:
+            late = self._stopped
+            if not late:
+                self._waiting.append((chunk, loaded))
+                self._changed.notify_all()
+        if late:
+            self._leasing.give_back(chunk)
+            return
+        for item in chunk.loadable():
+            self._tasks.put((item, loaded))
+
+    def _load_all(self) -> None:
+        while True:
+            item, loaded = self._tasks.get()
+            if not self._stopped:
+                try:
+                    item.loaded = self._load(item)
+                except Exception as error:  # noqa: BLE001 - fails this item, when its chunk is worked on
+                    item.load_error = error
+            loaded.one_less()
+
+
+class _Countdown:
+    """Opens when it was called so often."""
+
+    def __init__(self, count: int) -> None:
+        self._left, self._lock, self._open = count, threading.Lock(), threading.Event()
+
+    def one_less(self) -> None:
+        with self._lock:
+            self._left -= 1
+            if self._left <= 0:
+                self._open.set()
+
+    def wait(self, chunk: Chunk) -> None:
+        """Until then, or until the chunk is given up."""
+        while not self._open.wait(_LOOK_AGAIN_SECONDS):
+            if chunk.stops.is_set():
+                return

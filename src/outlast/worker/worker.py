@@ -1,0 +1,311 @@
+"""The worker: leases chunks, hands them to the program, settles them, and leaves when it is told to."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from outlast.clock import format_duration
+from outlast.console import Console
+from outlast.errors import ExitingError, Interrupted, LoopMisused, OutlastError
+from outlast.events import Event
+from outlast.exits import exit_watch
+from outlast.items import Queue as Port
+from outlast.items import Sink
+from outlast.notices import Notice
+from outlast.notices.process import listen
+from outlast.registry import open_sink
+from outlast.settings import look_around
+from outlast.worker.calling import reason_of
+from outlast.worker.chunk import Chunk
+from outlast.worker.drain import Drain
+from outlast.worker.front import Queue, port_of
+from outlast.worker.keeper import Keeper
+from outlast.worker.options import Duration, Load, checked_options
+from outlast.worker.pace import Pace
+from outlast.worker.settling import Settling
+from outlast.worker.supply import Ahead, Direct, Leasing
+from outlast.worker.time_limit import ItemTimeLimit
+
+_FIRST_WAIT_SECONDS = 0.02
+_LONGEST_WAIT_SECONDS = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What one worker did until nothing was left: items `computed` and stored, `known` (in the sink before), `failed`
+    times an item had no result; `dead` are all dead letters of the queue, None where it cannot know.
+    """
+
+    computed: int
+    known: int
+    failed: int
+    dead: int | None
+
+
+class Worker:
+    """Works through a queue, in the explicit form::
+
+        with outlast.Worker("sqlite:///work.db", sink="sqlite:///results.db", chunk=32) as worker:
+            for chunk in worker:
+                for item in chunk:
+                    chunk.done(item, model(item.payload))
+
+    A chunk is stored and acknowledged when the next one is asked for. The loop ends when nothing is left; at a notice
+    it raises outlast.Interrupted between two items, and leaves the process while an item runs that does not fit any
+    more.
+    Options are those of `outlast.batch`. Errors: SettingsError, QueueUnreachable, SinkUnreachable.
+    """
+
+    def __init__(
+        self,
+        queue: "Queue | Port | str",
+        *,
+        sink: "Sink | str",
+        chunk: int = 1,
+        version: str | None = None,
+        load: Load | None = None,
+        prefetch: int = 1,
+        lease: Duration = "60s",
+        item_timeout: Duration | None = None,
+        max_errors: int = 3,
+        max_deaths: int = 3,
+        idle: Duration = "30s",
+    ) -> None:
+        self.options = checked_options(
+            chunk=chunk,
+            version=version,
+            load=load,
+            prefetch=prefetch,
+            lease=lease,
+            item_timeout=item_timeout,
+            max_errors=max_errors,
+            max_deaths=max_deaths,
+            idle=idle,
+        )
+        self.queue = port_of(queue)
+        self.sink = open_sink(sink) if isinstance(sink, str) else sink
+        self.pace = Pace()
+        self._chunk: Chunk | None = None
+        self._chunk_began = 0.0
+        self._entered = False
+
+    def __enter__(self) -> Self:
+        if self._entered:
+            raise LoopMisused("this Worker was entered before; make a new one")
+        self._entered = True
+        self.around = look_around(os.environ)
+        self.board, self._listener = listen(self.around)
+        self.sink.prepare()
+        self._keeper = Keeper(self.queue, self.options.lease_seconds, self.console, self._on_lost)
+        self._leasing = Leasing(self.queue, self.sink, self.options, self._keeper)
+        self._supply: Ahead | Direct = (
+            Direct(self._leasing)
+            if self.options.load is None
+            else Ahead(self._leasing, self.options.load, self.options)
+        )
+        self._settling = Settling(self.queue, self.sink, self.options)
+        self._drain = Drain(
+            self.board, self.around, self._supply, settling=self._settling, pace=self.pace, items=self.options.chunk
+        )
+        self.limit = ItemTimeLimit(self.options.item_timeout_seconds, self._overrun, self._keeper.limit)
+        self._stopped = False
+        self.board.serve(self._on_notice, self._at_deadline, self._leave_code, self._on_word)
+        exit_watch().watch(self._code_now, _nothing)
+        return self
+
+    @property
+    def console(self) -> Console:
+        return self.around.console
+
+    def __iter__(self) -> Iterator[Chunk]:
+        while (chunk := self.next_chunk()) is not None:
+            yield chunk
+
+    def next_chunk(self) -> Chunk | None:
+        """Settles the chunk in progress and takes the next; None when nothing is left. Raises Interrupted."""
+        self._settle_current()
+        wait, empty_since = _FIRST_WAIT_SECONDS, time.monotonic()
+        while True:
+            if self._drain.begun.is_set():
+                self._leave()
+                return None
+            chunk = self._supply.next()
+            if chunk is not None:
+                self._begin(chunk)
+                return chunk
+            if self.board.notice is None and self._nothing_is_left(empty_since):
+                return None
+            self._drain.begun.wait(wait)
+            wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
+
+    def has_work(self) -> bool:
+        """Whether anything is left to do, as far as the queue knows."""
+        stats = self.queue.stats()
+        return stats.ready is None or stats.leased is None or stats.ready + stats.leased > 0
+
+    @contextmanager
+    def preparing(self) -> Iterator[None]:
+        """Around what the program does before its first item: a notice ends the process in it, at once."""
+        self._drain.prepares.set()
+        try:
+            yield
+        finally:
+            self._drain.prepares.clear()
+
+    @property
+    def summary(self) -> Drained:
+        """What this worker has done so far."""
+        counts = self._settling
+        return Drained(counts.computed, self._leasing.known, counts.failed, self.queue.stats().dead)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        try:
+            self._end_current(error)
+            self._supply.stop()
+        except ExitingError as trouble:
+            if error is None:
+                raise
+            self.console.tell(trouble)
+        finally:
+            self._drain.close()
+            self.limit.close()
+            self._keeper.close()
+            if error is None:
+                self._stopped = True
+                self._listener.put_back()
+
+    # --- one chunk ----------------------------------------------------------------------------------
+
+    def _begin(self, chunk: Chunk) -> None:
+        self._chunk, self._chunk_began = chunk, time.monotonic()
+        self._drain.works_on(chunk)
+
+    def _settle_current(self) -> None:
+        """Every item of the chunk gets its outcome; one without a result where nothing stopped it has failed."""
+        chunk = self._chunk
+        if chunk is None:
+            return
+        values, failures = chunk.unsettled()
+        if not chunk.timed:
+            self.pace.note(time.monotonic() - self._chunk_began, len(values) + len(failures))
+        if not chunk.stops.is_set():
+            for item in chunk.in_order():
+                reason = "the loop went on without a result for it"
+                chunk.fail(item, reason if item.load_error is None else reason_of(item.load_error))
+        self._settling.settle(chunk)
+        self._drain.given_back += self._settling.give_back(chunk, chunk.open_ids())
+        self._end(chunk)
+
+    def _end_current(self, error: BaseException | None) -> None:
+        """The loop was left: what is finished counts, and an item that ended it with an error has failed."""
+        chunk = self._chunk
+        if chunk is None:
+            return
+        unreachable = isinstance(error, ExitingError)
+        by_an_item = error if isinstance(error, Exception) and not unreachable else None
+        begun = chunk.in_progress()
+        if by_an_item is not None and not isinstance(error, OutlastError) and len(begun) == 1:
+            chunk.fail(begun[0], reason_of(by_an_item))
+        if not unreachable:
+            self._settling.settle(chunk)
+        if by_an_item is not None:  # which of the others it was shows when they come back one by one
+            self._settling.give_back(chunk, chunk.untouched())
+            self.queue.expire(chunk.lease.renewal)
+        else:
+            self._settling.give_back(chunk, chunk.open_ids())
+        self._end(chunk)
+
+    def _end(self, chunk: Chunk) -> None:
+        self._keeper.drop(chunk.lease.renewal)
+        self._chunk = None
+        self._drain.works_on(None)
+
+    # --- the end ------------------------------------------------------------------------------------
+
+    def _nothing_is_left(self, empty_since: float) -> bool:
+        stats = self.queue.stats()
+        if stats.ready is not None and stats.leased is not None:
+            if stats.ready + stats.leased == 0 and stats.dead:
+                self.console.warning(f"{stats.dead} items are dead letters; see outlast queue dead {self.queue.url}")
+            return stats.ready + stats.leased == 0
+        idle = self.options.idle_seconds
+        if time.monotonic() - empty_since < idle:
+            return False
+        self.console.info(
+            f"nothing came for {format_duration(idle)} (idle): this queue keeps no ledger, so nobody knows whether "
+            "anything is left; leaving with exit code 0"
+        )
+        return True
+
+    def _leave(self) -> None:
+        """Leaves with the interrupted code, or normally where nothing is left for anybody."""
+        self._supply.stop()
+        notice = self.board.notice
+        stats = self.queue.stats()
+        if stats.ready == 0 and stats.leased == 0:
+            return
+        source = notice.source if notice is not None else "the notice"
+        done, back = self._settling.computed, self._drain.given_back
+        said = f"{source}: {done} items stored by this worker, {back} given back"
+        self._stopped = True
+        self.console.notice(f"{said}; leaving with exit code {self.around.interrupted_exit_code}")
+        raise Interrupted(self.around.interrupted_exit_code, said)
+
+    # --- called by other threads --------------------------------------------------------------------
+
+    def _on_notice(self, notice: Notice) -> None:
+        self._drain.on_notice(notice)
+
+    def _at_deadline(self, notice: Notice) -> None:
+        """The drain has left before, unless something held it up: the leases run out then."""
+        self.console.error(f"{notice.source}: the worker did not end within its grace; its leases run out")
+
+    def _leave_code(self) -> int:
+        return self.around.interrupted_exit_code
+
+    def _on_word(self, event: Event) -> None:
+        """Other words of the notice sources have no journal here."""
+
+    def _code_now(self) -> int | None:
+        return self.around.interrupted_exit_code if self._chunk is not None and self.board.notice else None
+
+    def _on_lost(self, renewal: str) -> None:
+        """The keeper could not renew a lease: somebody else has the items."""
+        chunk = self._chunk
+        if chunk is None or chunk.lease.renewal != renewal:
+            chunk = self._supply.find(renewal) if isinstance(self._supply, Ahead) else None
+        if chunk is None:
+            return
+        with chunk.settling:  # its lease may be gone because it is settled at this moment
+            if not chunk.open_ids():
+                return
+            chunk.give_up()
+        self.console.warning(
+            f"the lease on {len(chunk.loadable())} items was lost (it was not renewed for "
+            f"{format_duration(self.options.lease_seconds)}): nothing of them is stored here"
+        )
+
+    def _overrun(self) -> None:
+        """An item did not end within its time, and no exception could end it: the process has to."""
+        chunk = self._chunk
+        if chunk is None:
+            return
+        begun = chunk.in_progress()
+        if len(begun) == 1:
+            chunk.fail(begun[0], self.limit.reason)
+        self._settling.settle(chunk)
+        self._settling.give_back(chunk, chunk.untouched())
+        if len(begun) > 1:
+            self.queue.expire(chunk.lease.renewal)  # they come back one by one
+        self._keeper.close()
+        self._drain.leave(f"{len(begun)} items in progress: {self.limit.reason}")
+
+
+def _nothing(_error: BaseException) -> None:
+    """A crash has no journal here."""

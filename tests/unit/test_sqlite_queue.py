@@ -1,0 +1,113 @@
+"""What is special about the queue in a SQLite file: clocks, boots, forks, places where it cannot be."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+import outlast
+from outlast.items import Draft
+from outlast.queues.sqlite import SqliteQueue
+from outlast.registry import open_queue, open_sink
+from outlast.testing import FakeClock
+
+
+def _taken(queue: SqliteQueue) -> object:
+    return queue.lease(1, 60.0, begin=True, max_deaths=3)
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+def test_b31_a_wall_clock_that_jumps_ends_no_lease(tmp_path: Path, jump: float) -> None:
+    url, clock, other = f"sqlite:///{tmp_path}/w.db", FakeClock(), FakeClock()
+    queue, ahead = SqliteQueue(url, clock=clock), SqliteQueue(url, clock=other)
+    queue.publish([Draft("a", "1")])
+    lease = _taken(queue)
+    other.set_wall(other.wall_seconds() + jump)
+    clock.advance(59)
+    other.advance(59)
+    assert _taken(ahead) is None
+    assert queue.ack(lease, ["a"]) == {"a"}
+
+
+def test_a_lease_of_another_boot_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{tmp_path}/w.db"
+    queue = SqliteQueue(url, clock=FakeClock(monotonic_seconds=900_000.0))  # up for days
+    queue.publish([Draft("a", "1"), Draft("b", "1")])
+    queue.fail(_taken(queue), [], max_errors=3)
+    monkeypatch.setattr("outlast.queues.sqlite.boot_name", lambda: "another boot")
+    after = SqliteQueue(url, clock=FakeClock(monotonic_seconds=10.0))
+    leases = [_taken(after), _taken(after)]
+    assert sorted(lease.items[0].id for lease in leases) == ["a", "b"]
+
+
+def test_a_forked_child_uses_a_connection_of_its_own(tmp_path: Path) -> None:
+    queue = open_queue(f"sqlite:///{tmp_path}/w.db")
+    queue.publish([Draft("a", "1"), Draft("b", "1")])
+    pid = os.fork()
+    if pid == 0:
+        lease = queue.lease(1, 60, begin=True, max_deaths=3)
+        os._exit(0 if lease is not None and queue.ack(lease, ["a"]) == {"a"} else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    stats = queue.stats()
+    assert (stats.ready, stats.done) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["sqlite://", "sqlite:///", "sqlite:///a.db?mode=ro", "sqlite:work.db", "redis://x", "work.db", "pubsub:x", ""],
+)
+def test_a_url_that_names_no_queue_is_refused_by_name(url: str) -> None:
+    with pytest.raises(outlast.SettingsError, match="queue="):
+        outlast.Queue(url)
+
+
+def test_a_file_that_is_something_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("these are my notes, and no database at all, and long enough to look like one" * 20)
+    before = path.read_bytes()
+    for act in (lambda: outlast.Queue(f"sqlite:///{path}").publish({"a": 1}), open_sink(f"sqlite:///{path}").prepare):
+        with pytest.raises(outlast.SettingsError, match=r"notes\.txt"):
+            act()
+    assert path.read_bytes() == before
+
+
+def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for url in (f"sqlite:///{tmp_path}/file/work.db", f"sqlite:///{tmp_path}"):
+        with pytest.raises(outlast.QueueUnreachable) as caught:
+            outlast.Queue(url).publish({"a": 1})
+        assert caught.value.code == 75
+        assert str(tmp_path) in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "fuse.gcsfuse", "fuse", "cifs", "9p"])
+def test_a_network_mount_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr("outlast.sqlite_files.file_system_of", lambda path: kind)
+    with pytest.raises(outlast.SettingsError, match="postgresql"):
+        outlast.Queue(f"sqlite:///{tmp_path}/work.db").publish({"a": 1})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_relative_and_absolute_urls_name_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    outlast.Queue("sqlite:///work.db").publish({"a": 1})
+    assert (tmp_path / "work.db").exists()
+    assert outlast.Queue(f"sqlite:////{str(tmp_path).lstrip('/')}/work.db").stats().ready == 1
+    assert open_queue("sqlite:///work.db").database == open_sink(f"sqlite:///{tmp_path}/work.db?table=t").database
+
+
+@pytest.mark.parametrize("table", ["", "sqlite_master", "outlast_items"])
+def test_a_table_that_a_sink_cannot_have_is_refused(tmp_path: Path, table: str) -> None:
+    with pytest.raises(outlast.SettingsError, match="table"):
+        open_sink(f"sqlite:///{tmp_path}/r.db?table={table}")
+
+
+def test_a_table_of_another_shape_is_left_alone(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "r.db") as connection:
+        connection.execute("CREATE TABLE labels (id TEXT, value TEXT)")
+    connection.close()
+    with pytest.raises(outlast.SettingsError, match="version, claim"):
+        open_sink(f"sqlite:///{tmp_path}/r.db?table=labels").prepare()
