@@ -38,6 +38,8 @@ QUEUES = {
     "postgresql": "outlast.queues.postgres:PostgresQueue",
     "pubsub": "outlast.queues.pubsub:open_pubsub",
 }
+# Queues that can keep their ledger in the sink's database: what gives the URL for that.
+LEDGERS_BESIDE = {"pubsub": "outlast.queues.pubsub_address:beside_sink"}
 # Those of the second kind are given the store of the rest of their URL.
 SINKS = {
     "sqlite": "outlast.sinks.sqlite:SqliteSink",
@@ -121,6 +123,12 @@ def open_queue(url: str) -> Queue:
             "pubsub://PROJECT/SUBSCRIPTION?topic=TOPIC"
         )
     return cast(Queue, _load_for(url, QUEUES[scheme])(url))
+
+
+def queue_url_beside(queue_url: str, sink_url: str) -> str:
+    """The URL of a queue when it is used with that sink: its own, unless its ledger is in the sink's database."""
+    beside = LEDGERS_BESIDE.get(queue_url.partition("://")[0])
+    return queue_url if beside is None else str(_load(beside)(queue_url, sink_url))
 
 
 def open_sink(url: str) -> Sink:

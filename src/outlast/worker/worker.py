@@ -17,7 +17,7 @@ from outlast.items import Queue as Port
 from outlast.items import Sink
 from outlast.notices import Notice
 from outlast.notices.process import listen
-from outlast.registry import open_sink
+from outlast.registry import open_queue, open_sink, queue_url_beside
 from outlast.settings import look_around
 from outlast.urls import masked
 from outlast.worker.calling import reason_of
@@ -90,6 +90,10 @@ class Worker:
         self.queue = port_of(queue)
         self.sink = open_sink(sink) if isinstance(sink, str) else sink
         self._opened = [self.queue] if isinstance(queue, str) else []
+        beside = queue_url_beside(self.queue.url, self.sink.url)
+        if beside != self.queue.url:
+            self.queue = open_queue(beside)
+            self._opened.append(self.queue)
         self._opened += [self.sink] if isinstance(sink, str) else []
         self.pace = Pace()
         self._chunk: Chunk | None = None
