@@ -144,6 +144,24 @@ def test_what_others_stored_is_looked_for_only_where_there_can_be_something_new(
     assert {one: two.claim for one, two in sink.known(leased("a", "b", claim=9)).items()} == {"a": 7, "b": 7}
 
 
+def test_a_forked_child_has_an_index_of_its_own() -> None:
+    store = MemoryStore("memory://forked")
+    sink = sink_on(store)
+    sink.prepare()
+    sink.store(results("a"))
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        sink.store(results("b"))
+        os.write(writer, ",".join(sorted(sink.known(leased("a", "b", "c")))).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        assert pipe.read() == "a,b"
+    assert set(sink.known(leased("a", "b", "c"))) == {"a"}
+
+
 # --- rows of any number -----------------------------------------------------------------------------
 
 

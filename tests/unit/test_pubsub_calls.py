@@ -18,7 +18,7 @@ from outlast.queues.pubsub import open_pubsub
 from outlast.queues.pubsub_address import read_address
 from outlast.queues.pubsub_checks import Checks
 from outlast.queues.pubsub_service import PubsubService, _pieces, _requests
-from outlast.registry import queue_url_beside
+from outlast.registry import with_ledger
 
 URL = "pubsub://project-1/images?topic=T-1"
 
@@ -115,7 +115,7 @@ def test_another_shape_is_refused(url: str) -> None:
     ],
 )
 def test_the_ledger_is_in_the_sinks_database_unless_the_url_names_one(url: str, sink: str, ledger: str | None) -> None:
-    assert read_address(queue_url_beside(url, sink)).ledger == ledger
+    assert read_address(with_ledger(open_pubsub(url), sink).url).ledger == ledger
 
 
 # --- requests ---------------------------------------------------------------------------------------

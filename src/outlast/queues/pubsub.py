@@ -25,7 +25,7 @@ from outlast.items import (
     State,
     Storing,
 )
-from outlast.queues.ledger import Ledger, Standing
+from outlast.queues.ledger import Ledger, Standing, is_ledger
 from outlast.queues.pubsub_address import PubsubAddress, read_address
 from outlast.queues.pubsub_alone import PubsubAlone
 from outlast.queues.pubsub_checks import Checks, SubscriptionFacts, refused_drafts
@@ -66,7 +66,7 @@ def open_pubsub(url: str, ledger: Queue | None = None) -> Queue:
         address = address.with_ledger(ledger.url)
     if ledger is None:
         return PubsubAlone(address)
-    if not isinstance(ledger, Ledger):
+    if not is_ledger(ledger):
         kind = ledger.url.partition("://")[0]
         raise SettingsError(
             f"{address.shown}: a queue of {kind}:// cannot be a ledger; sqlite:// and postgresql:// can"

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import parse_qsl, quote, unquote
 
 from outlast.errors import SettingsError
 
@@ -40,23 +40,6 @@ class PubsubAddress:
         """The same with a ledger, so that another process finds it, too."""
         separator = "&" if "?" in self.url else "?"
         return replace(self, url=f"{self.url}{separator}ledger={quote(ledger, safe='/:@')}", ledger=ledger)
-
-
-def beside_sink(url: str, sink_url: str) -> str:
-    """The URL with its ledger in the sink's database, where it names none and the sink has one.
-
-    A file of SQLite has one ledger; in PostgreSQL each subscription has its own, as a queue of that name.
-    """
-    address = read_address(url)
-    place, _, query = sink_url.partition("?")
-    scheme = place.partition("://")[0]
-    if address.ledger is not None or scheme not in ("sqlite", "postgresql", "postgres"):
-        return url
-    if scheme == "sqlite":
-        return address.with_ledger(place).url
-    options = [(name, value) for name, value in parse_qsl(query) if name not in ("table", "queue")]
-    options.append(("queue", f"{address.project}/{address.subscription_id}"))
-    return address.with_ledger(f"{place}?{urlencode(options)}").url
 
 
 def read_address(url: str) -> PubsubAddress:

@@ -17,7 +17,7 @@ from outlast.items import Queue as Port
 from outlast.items import Sink
 from outlast.notices import Notice
 from outlast.notices.process import listen
-from outlast.registry import open_queue, open_sink, queue_url_beside
+from outlast.registry import open_sink, with_ledger
 from outlast.settings import look_around
 from outlast.urls import masked
 from outlast.worker.calling import reason_of
@@ -87,14 +87,11 @@ class Worker:
             max_deaths=max_deaths,
             idle=idle,
         )
-        self.queue = port_of(queue)
+        self.queue = with_ledger(port_of(queue), sink) if isinstance(sink, str) else port_of(queue)
         self.sink = open_sink(sink) if isinstance(sink, str) else sink
-        self._opened = [self.queue] if isinstance(queue, str) else []
-        beside = queue_url_beside(self.queue.url, self.sink.url)
-        if beside != self.queue.url:
-            self.queue = open_queue(beside)
-            self._opened.append(self.queue)
-        self._opened += [self.sink] if isinstance(sink, str) else []
+        # What was opened here is closed here.
+        self._own: list[Port | Sink] = [self.queue] if isinstance(queue, str) else []
+        self._own += [self.sink] if isinstance(sink, str) else []
         self.pace = Pace()
         self._chunk: Chunk | None = None
         self._chunk_began = 0.0
@@ -183,7 +180,7 @@ class Worker:
             self._drain.close()
             self.limit.close()
             self._keeper.close()
-            for place in self._opened:
+            for place in self._own:
                 place.close()
             if error is None:
                 self._stopped = True
@@ -242,7 +239,8 @@ class Worker:
         if stats.ready is not None and stats.leased is not None:
             if stats.ready + stats.leased == 0 and stats.dead:
                 self.console.warning(
-                    f"{stats.dead} items are dead letters; see outlast queue dead {masked(self.queue.url)}"
+                    f"{stats.dead} dead {'letter' if stats.dead == 1 else 'letters'}; see outlast queue dead "
+                    f"{masked(self.queue.url)}"
                 )
             return stats.ready + stats.leased == 0
         idle = self.options.idle_seconds
