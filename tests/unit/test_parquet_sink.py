@@ -195,6 +195,15 @@ def test_a_temporary_folder_without_room_is_named(monkeypatch: pytest.MonkeyPatc
         list(merged(iter(()), tables, MergePlan(run_bytes=500)))
 
 
+def test_an_index_without_room_is_named_and_made_anew(tmp_path: Path) -> None:
+    sink = opened(tmp_path)
+    sink._index._database.execute("PRAGMA max_page_count = 3")  # type: ignore[union-attr]  # made by prepare
+    names = [f"{number:0200d}" for number in range(300)]
+    with pytest.raises(SinkUnreachable, match="SQLITE_TMPDIR"):
+        sink.store(results(*names))
+    assert set(sink.known(leased(*names))) == set(names)  # the part was stored all the same
+
+
 def test_part_sets_hold_what_they_were_given() -> None:
     rng = random.Random(3)
     one, two = PartSet(), PartSet()
