@@ -22,8 +22,8 @@ class ParquetSink:
     at work, and after one that was killed, the rows are there twice or in a file without its end, until the next one
     ends well; a row is missing at no time. `results` gives one result per id always, sorted by id.
 
-    `known` looks into an index in the machine's temporary folder, made from all parts by `prepare`: about two seconds of
-    processor time for each million results, and 60 bytes for each of them. It looks for what others have stored since
+    `known` looks into an index in the machine's temporary folder, made from all parts by `prepare`: about two seconds
+    of processor time for each million results, and 60 bytes for each result. It looks for what others have stored since
     only for items that were leased before. On a mounted bucket another machine may see old listings for as long as the
     mount keeps them.
     """
