@@ -38,6 +38,7 @@ QUEUES = {
     "postgresql": "outlast.queues.postgres:PostgresQueue",
     "pubsub": "outlast.queues.pubsub:open_pubsub",
 }
+BROKERS = ("pubsub",)  # those that hand out, and can have another queue as their ledger
 # Those of the second kind are given the store of the rest of their URL.
 SINKS = {
     "sqlite": "outlast.sinks.sqlite:SqliteSink",
@@ -45,15 +46,13 @@ SINKS = {
     "jsonl": "outlast.sinks.jsonl:JsonlSink",
 }
 SINKS_ON_STORES = {"parquet": "outlast.sinks.parquet:ParquetSink", "": "outlast.sinks.objects:ObjectSink"}
+_MEANT = {
+    "db": "sqlite:///{}", "sqlite": "sqlite:///{}", "sqlite3": "sqlite:///{}", "jsonl": "jsonl:{}",
+    "ndjson": "jsonl:{}", "parquet": "parquet:FOLDER", "csv": "jsonl:FILE", "json": "jsonl:FILE",
+}  # fmt: skip
 _OTHER_NAMES = {"postgres": "postgresql"}
 # What a module needs that plain `pip install outlast` does not bring: the extra's name.
-_EXTRAS = {
-    "psycopg": "postgres",
-    "google.cloud": "pubsub",
-    "google.cloud.pubsub_v1": "pubsub",
-    "grpc": "pubsub",
-    "pyarrow": "parquet",
-}
+_EXTRAS = {"psycopg": "postgres", "pyarrow": "parquet"}
 TIME_LIMIT = "time-limit"  # watched everywhere, where there is one
 # Sources of notices, by their names in PlatformFacts.notice_sources; signals (SIG…) need none.
 SOURCES = {
@@ -129,10 +128,24 @@ def open_queue(url: str) -> Queue:
     return cast(Queue, _load_for(url, QUEUES[scheme])(url))
 
 
+def with_ledger(queue: Queue, sink: str) -> Queue:
+    """The queue, with the sink's database as its ledger where it has none and can have one."""
+    scheme, _, rest = sink.partition("://")
+    scheme = _OTHER_NAMES.get(scheme, scheme)
+    if queue.traits.counts or scheme not in QUEUES or queue.url.partition("://")[0] not in BROKERS:
+        return queue
+    place, _, options = rest.partition("?")
+    kept = "&".join(one for one in options.split("&") if not one.startswith("table="))
+    ledger = open_queue(f"{scheme}://{place}{f'?{kept}' if kept else ''}")
+    return cast(Queue, _load(QUEUES[queue.url.partition("://")[0]])(queue.url, ledger))
+
+
 def open_sink(url: str) -> Sink:
     """The sink at a URL; raises SettingsError for a scheme that is not supported or an extra that is missing."""
     scheme, separator, rest = url.partition(":")
     scheme = _OTHER_NAMES.get(scheme, scheme)
+    if "://" not in url and separator == "" and (meant := _MEANT.get(url.rpartition(".")[2].lower())):
+        raise SettingsError(f"sink={url!r} would be a folder with an object per item; write {meant.format(url)}")
     if separator and scheme in SINKS:
         return cast(Sink, _load_for(url, SINKS[scheme])(url))
     if separator and scheme == "parquet":

@@ -4,52 +4,17 @@ OUTLAST_KILLS=200 OUTLAST_ITEMS=10000 OUTLAST_EVERY_PAIR=1 runs it in full: ever
 """
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rehearsal.batch_crew import Order, check, publish, survive
-from service import postgres_server
-from service.pubsub_server import fresh_subscription, pubsub_server
+from rehearsal.batch_places import QUEUES, SINKS
 
 KILLS = int(os.environ.get("OUTLAST_KILLS", "12"))
 ITEMS = int(os.environ.get("OUTLAST_ITEMS", "600"))
 
 
-def _sqlite(tmp_path: Path) -> tuple[str, dict[str, str]]:
-    return f"sqlite:///{tmp_path}/work.db", {}
-
-
-def _pubsub(tmp_path: Path) -> tuple[str, dict[str, str]]:
-    host = pubsub_server()
-    os.environ["PUBSUB_EMULATOR_HOST"] = host  # the same in the whole test run
-    return f"{fresh_subscription(host)}&ledger=sqlite:///{tmp_path}/work.db", {"PUBSUB_EMULATOR_HOST": host}
-
-
-def _postgres(tmp_path: Path) -> tuple[str, dict[str, str]]:
-    return postgres_server.fresh_database(), {}
-
-
-def _pubsub_on_postgres(tmp_path: Path) -> tuple[str, dict[str, str]]:
-    url, variables = _pubsub(tmp_path)
-    return f"{url.partition('&')[0]}&ledger={postgres_server.fresh_database()}", variables
-
-
-QUEUES: dict[str, Callable[[Path], tuple[str, dict[str, str]]]] = {
-    "sqlite": _sqlite,
-    "postgres": _postgres,
-    "pubsub": _pubsub,
-    "pubsub on postgres": _pubsub_on_postgres,
-}
-SINKS: dict[str, Callable[[Path, str], str]] = {
-    "same": lambda tmp_path, queue: f"{queue.rpartition('ledger=')[2]}?table=labels",
-    "sqlite": lambda tmp_path, queue: f"sqlite:///{tmp_path}/results.db",
-    "postgres": lambda tmp_path, queue: postgres_server.fresh_table(),
-    "jsonl": lambda tmp_path, queue: f"jsonl:{tmp_path}/results.jsonl",
-    "objects": lambda tmp_path, queue: f"{tmp_path}/results",
-    "parquet": lambda tmp_path, queue: f"parquet:{tmp_path}/results",
-}
 SOME = [
     ("sqlite", "same", "list"),
     ("sqlite", "sqlite", "yield"),

@@ -122,6 +122,26 @@ def test_a_bad_item_fails_alone(place: Place, how: str) -> None:
     assert (told.computed, told.failed, told.dead) == (5, 1, 1)
 
 
+def test_an_item_can_be_given_up_at_once(place: Place) -> None:
+    def function(items: list) -> list:
+        return [outlast.ItemError(item.id, "no picture", retry=False) if item.id == "i1" else 1 for item in items]
+
+    place.run(function, max_errors=9)
+    assert place.dead == {"i1": "no picture"}
+    assert len(place.results) == 5
+
+
+def test_a_reason_shows_the_users_code_and_not_ours(place: Place) -> None:
+    def function(items: list) -> list:
+        raise ZeroDivisionError("no face in it")
+
+    place.run(function, chunk=1)
+    for reason in place.dead.values():
+        assert reason.endswith("ZeroDivisionError: no face in it")
+        assert "in function" in reason
+        assert "calling.py" not in reason
+
+
 def test_errors_are_tried_again_up_to_their_number(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outlast.worker.settling._FIRST_DELAY_SECONDS", 0.001)
     tries: Counter = Counter()

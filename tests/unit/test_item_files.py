@@ -122,6 +122,7 @@ WRONG_ROWS: dict[str, tuple[str, bytes, list[tuple[int, object, str | None]]]] =
     "csv-empty-id": ("a.csv", b"id,x\n,c\n2,c\n", [(2, "", None), (3, "2", None)]),
     "txt-bytes": ("a.txt", b"a\n\xff\nb\n", [(1, "a", None), (2, None, "UTF-8"), (3, "b", None)]),
     "jsonl-torn": ("a.jsonl", b'{"id": "a"}\n{"id": "b", "x', [(1, "a", None), (2, None, "no JSON: Unterminated")]),
+    "jsonl-nul": ("a.jsonl", b'{"id": "a"}\n\0\0\xff\n{"id": "b"}\n', [(1, "a", None), (2, None, ""), (3, "b", None)]),
     "jsonl-array": ("a.jsonl", b'{"id": "a"}\n[1]\n"x"\n', [(1, "a", None), (2, None, "list"), (3, None, "str")]),
     "jsonl-nan": ("a.jsonl", b'{"id": "a", "x": NaN}\n{"id": "b"}\n', [(1, None, "NaN"), (2, "b", None)]),
     "jsonl-infinity": ("a.jsonl", b'{"id": "a", "x": [-Infinity]}\n', [(1, None, "-Infinity")]),

@@ -2,6 +2,7 @@
 
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -27,6 +28,8 @@ _MOST_PAYLOAD_BYTES = 64 << 20
 _MOST_ID_BYTES = 2000  # an entry of an index has to fit into a third of a page
 _OLDEST_SERVER = 130_000
 _FIRST_PAGE = 100
+_SLOW_LOOK_SECONDS = 0.02
+_LOOKS_BETWEEN = 20
 
 T = TypeVar("T")
 
@@ -51,6 +54,7 @@ class PostgresQueue:
         self._queue_name = self._database.options.get("queue", "default")
         if not self._queue_name or "\0" in self._queue_name:
             raise SettingsError(f"{self._database.shown}: queue={self._queue_name!r} is not a queue's name")
+        self._last_found, self._look_from_start = 0, 0.0
         self._making = threading.Lock()
         self._made: int | None = None
 
@@ -86,14 +90,17 @@ class PostgresQueue:
             "seconds": seconds,
             "begin": begin,
             "max_deaths": max_deaths,
+            "after": 0,
         }
 
         def work(connection: Connection, again: bool) -> list[Any]:
             if again and (rows := connection.execute(sql.OF_LEASE, told).fetchall()):
                 return rows
+            begun, after = time.monotonic(), self._after()
             with one_trip(connection, durable=False):
-                taken = connection.execute(sql.TAKE_UNLESS, told)
+                taken = connection.execute(sql.TAKE_UNLESS, {**told, "after": after})
             if rows := taken.fetchall():
+                self._remember(after, time.monotonic() - begun, max(row[0] for row in rows))
                 return rows
             with one_trip(connection, durable=False):
                 connection.execute(sql.END_EXPIRED, told)
@@ -103,6 +110,20 @@ class PostgresQueue:
 
         rows = sorted(self._database.run(work))
         return _lease(number, rows) if rows else None
+
+    # The index of what is ready keeps the entries of what was, until the server cleans up, which a long transaction of
+    # anybody prevents. Where it takes long to read past these, the next looks begin behind what was found last, and
+    # only now and then at the oldest.
+
+    def _after(self) -> int:
+        """The number behind which to look; 0 when it is time to look from the beginning."""
+        return self._last_found if time.monotonic() < self._look_from_start else 0
+
+    def _remember(self, after: int, took_seconds: float, last_found: int) -> None:
+        self._last_found = last_found
+        if after == 0:
+            pause = _LOOKS_BETWEEN * took_seconds if took_seconds > _SLOW_LOOK_SECONDS else 0.0
+            self._look_from_start = time.monotonic() + pause
 
     def begin(self, lease: Lease) -> bool:
         return self._change_lease(sql.BEGIN, int(lease.token))
@@ -139,6 +160,7 @@ class PostgresQueue:
         return self._settle(sql.ACK, lease, dict.fromkeys(ids, ""), storing=storing)
 
     def release(self, lease: Lease, ids: Sequence[str]) -> frozenset[str]:
+        self._look_from_start = 0.0
         return self._settle(sql.RELEASE, lease, dict.fromkeys(ids, ""))
 
     def fail(

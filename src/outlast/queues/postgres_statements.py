@@ -47,9 +47,9 @@ SCHEMA = (
     """CREATE TABLE IF NOT EXISTS outlast_counts (
         queue integer NOT NULL, slot integer NOT NULL, ready bigint NOT NULL, leased bigint NOT NULL,
         done bigint NOT NULL, dead bigint NOT NULL, PRIMARY KEY (queue, slot)) WITH (fillfactor = 50)""",
-    """CREATE TABLE outlast_ledgers (
+    """CREATE TABLE IF NOT EXISTS outlast_ledgers (
         queue integer PRIMARY KEY, name text COLLATE "C" NOT NULL, strangers boolean NOT NULL DEFAULT false)""",
-    "CREATE TABLE outlast_sent (seq bigint PRIMARY KEY)",
+    "CREATE TABLE IF NOT EXISTS outlast_sent (seq bigint PRIMARY KEY)",
 )
 EXISTS = "SELECT to_regclass('outlast_queues') IS NOT NULL"
 FIND_QUEUE = "SELECT queue, format FROM outlast_queues WHERE name = %s"
@@ -119,7 +119,7 @@ _TAKEN = f"""taken AS (
     counted AS ({_count("taken", "-count(*)", "count(*)", "0", "0")})
     SELECT {_ITEM} FROM taken"""
 _TAKE = f"""WITH others AS (
-        SELECT seq FROM outlast_items WHERE queue = %(queue)s AND state = 0 AND {{unless}}
+        SELECT seq FROM outlast_items WHERE queue = %(queue)s AND state = 0 AND seq > %(after)s AND {{unless}}
         ORDER BY seq LIMIT %(most)s FOR UPDATE SKIP LOCKED),
     suspect AS (
         SELECT seq FROM outlast_items WHERE queue = %(queue)s AND state = 1 AND {{unless}}

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from outlast.console import Console
 from outlast.errors import QueueUnreachable, SettingsError
@@ -27,10 +28,21 @@ from outlast.items import (
 from outlast.queues.ledger import Ledger, Standing
 from outlast.queues.pubsub_address import PubsubAddress, read_address
 from outlast.queues.pubsub_alone import PubsubAlone
-from outlast.queues.pubsub_checks import Checks, refused_drafts
-from outlast.queues.pubsub_messages import Delivery, Renewal, read_renewal, renewal_of
-from outlast.queues.pubsub_service import MOST_MESSAGES, MOST_PAYLOAD_BYTES, MOST_SECONDS, PubsubService
+from outlast.queues.pubsub_checks import Checks, SubscriptionFacts, refused_drafts
+from outlast.queues.pubsub_messages import (
+    MOST_MESSAGES,
+    MOST_PAYLOAD_BYTES,
+    MOST_SECONDS,
+    Delivery,
+    Renewal,
+    read_renewal,
+    renewal_of,
+)
+from outlast.queues.pubsub_opening import require_client, service_of
 from outlast.registry import open_queue
+
+if TYPE_CHECKING:
+    from outlast.queues.pubsub_service import PubsubService
 
 _HELD_ELSEWHERE_SECONDS = 10  # a duplicate waits so long, at most, before it asks again
 _SUSPECT_SECONDS = 1
@@ -47,6 +59,7 @@ def open_pubsub(url: str, ledger: Queue | None = None) -> Queue:
     counts nothing (PubsubAlone). Raises SettingsError for a URL that makes no sense.
     """
     address = read_address(url)
+    require_client(address)
     if address.ledger is not None:
         ledger = open_queue(address.ledger)
     elif ledger is not None:
@@ -75,18 +88,26 @@ class PubsubQueue:
         ledger: Ledger,
         *,
         quiet_seconds: float = _QUIET_SECONDS,
-        service: PubsubService | None = None,
+        service: "PubsubService | None" = None,
         warn: Callable[[str], None] | None = None,
     ) -> None:
         self._address, self._ledger = address, ledger
-        self._service = service or PubsubService(address)
+        if service is not None:
+            self._service = service
         self._warn = warn or Console().warning
-        self._checks = Checks(address, self._service, self._warn)
+        self._checks = Checks(address, self._facts, self._warn)
         self._quiet_seconds = quiet_seconds
         self._quiet_since: float | None = None
         self._patient, self._strangers = True, False
         self._dedicating = threading.Lock()
         self._dedicated_by: int | None = None
+
+    @cached_property
+    def _service(self) -> "PubsubService":
+        return service_of(self._address)
+
+    def _facts(self) -> SubscriptionFacts | None:
+        return self._service.facts()
 
     @property
     def url(self) -> str:
@@ -264,7 +285,8 @@ class PubsubQueue:
         return again
 
     def close(self) -> None:
-        self._service.close()
+        if "_service" in self.__dict__:
+            self._service.close()
         self._ledger.close()
 
     # --- to Pub/Sub, after the ledger ---------------------------------------------------------------

@@ -118,7 +118,8 @@ class SqliteQueue:
     # --- leases -------------------------------------------------------------------------------------
 
     def lease(self, most: int, seconds: float, *, begin: bool, max_deaths: int) -> Lease | None:
-        self._make()
+        if not self._is_there():
+            return None
         with self._file.reading() as connection:  # most often there is something, or nothing has changed
             if not self._anything(connection):
                 return None
@@ -149,6 +150,8 @@ class SqliteQueue:
             return begun.rowcount == 1
 
     def extend(self, renewal: str, seconds: float) -> bool:
+        if not self._is_there():
+            return False
         until = (self._now() + seconds, self._boot, int(renewal))
         with self._file.writing(durable=False) as connection:
             there = connection.execute("UPDATE outlast_leases SET until = ?, boot = ? WHERE number = ?", until)
@@ -249,7 +252,8 @@ class SqliteQueue:
     # --- looking ------------------------------------------------------------------------------------
 
     def stats(self) -> QueueStats:
-        self._make()
+        if not self._is_there():
+            return QueueStats(ready=0, leased=0, done=0, dead=0)
         with self._file.reading() as connection:
             row = connection.execute("SELECT ready, leased, done, dead FROM outlast_counts").fetchone()
             oldest = connection.execute(
@@ -268,7 +272,8 @@ class SqliteQueue:
 
     def items(self, state: State | None = None) -> Iterator[ItemState]:
         """Page by page, so that no reader keeps the write-ahead log from being cut."""
-        self._make()
+        if not self._is_there():
+            return
         where, given = ("", ()) if state is None else ("AND state = ?", (_STATES.index(state),))
         last = 0
         while True:
@@ -285,7 +290,8 @@ class SqliteQueue:
                 return
 
     def retry(self, ids: Sequence[str] | None = None, *, state: Literal["dead", "done"] = "dead") -> int:
-        self._make()
+        if not self._is_there():
+            return 0
         number = _STATES.index(state)
         change = """UPDATE outlast_items SET state = 0, errors = 0, deaths = 0, releases = 0, reason = NULL,
             not_before = NULL, sent = 0 WHERE state = ?"""
@@ -373,6 +379,13 @@ class SqliteQueue:
 
     def _now(self) -> float:
         return self._clock.monotonic_seconds()
+
+    def _is_there(self) -> bool:
+        """Whether anybody has published: who only looks makes no file."""
+        if not self._made and not self._file.exists:
+            return False
+        self._make()
+        return True
 
     def _make(self) -> None:
         with self._making:

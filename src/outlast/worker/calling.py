@@ -4,6 +4,7 @@ import inspect
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from outlast.errors import ItemError, LoopMisused
 from outlast.worker.chunk import Chunk, Item
@@ -12,6 +13,7 @@ from outlast.worker.time_limit import ItemTimeLimit, TookTooLong
 
 Function = Callable[..., object]
 _MOST_REASON = 4000
+_OURS = {__file__, *(str(Path(__file__).with_name(f"{name}.py")) for name in ("supply", "worker", "time_limit"))}
 
 
 class Calling:
@@ -120,6 +122,9 @@ def _pairs(answer: object, items: list[Item]) -> list[tuple[str, object]]:
 
 
 def reason_of(error: BaseException) -> str:
-    """A failure for people: the traceback, whose last line says what it was."""
-    text = "".join(traceback.format_exception(error)).rstrip()
+    """A failure for people: the traceback of their own code, whose last line says what it was."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in _OURS:
+        trace = trace.tb_next
+    text = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
     return text if len(text) <= _MOST_REASON else f"…{text[-_MOST_REASON:]}"

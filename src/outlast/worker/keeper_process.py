@@ -30,7 +30,7 @@ def keep(url: str, handle: int, seconds: float, worker: int) -> None:
     table, queue = (
         LeaseTable(handle),
         cache(partial(open_queue, url)),
-    )  # opened when it is needed: a client may be large
+    )
     every = seconds / _LOOKS_PER_LEASE
     next_look = time.monotonic() + every
     while _lives(worker, min(next_look - time.monotonic(), _LONGEST_PAUSE_SECONDS)):
