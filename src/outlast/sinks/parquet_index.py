@@ -42,12 +42,12 @@ class StoredIndex:
 
     def build(self) -> None:
         """Reads all ids, which come sorted, so that the index only grows at its end."""
-        with self._alone(), _room():
+        with self._alone():
             self._build()
 
     def refresh(self) -> None:
         """Adds what others have stored since."""
-        with self._alone(), _room():
+        with self._alone():
             for _ in range(_NEW_VIEWS):
                 if self._database is None:
                     break
@@ -66,14 +66,14 @@ class StoredIndex:
 
     def add(self, part: Part, results: Sequence[Result]) -> None:
         """Notes what this process has stored."""
-        with self._alone(), _room():
+        with self._alone():
             if self._database is not None:
                 self._upsert((one.id, one.version, one.claim) for one in results)
                 self._seen.add(*part.key)
 
     def find(self, items: Sequence[LeasedItem]) -> dict[str, Stored]:
         """What is known of each; builds the index if nobody has."""
-        with self._alone(), _room():
+        with self._alone():
             if self._database is None:
                 self._build()
             assert self._database is not None
@@ -94,7 +94,14 @@ class StoredIndex:
         with self._lock:
             if self._pid != os.getpid():  # a forked child: the database is its parent's
                 self._database, self._pid = None, os.getpid()
-            yield
+            try:
+                yield
+            except sqlite3.Error as error:
+                self._drop()  # whatever is in it now, the parts are what counts
+                raise SinkUnreachable(
+                    f"cannot keep the index of what {self._store.url} holds in a temporary folder "
+                    f"({tempfile.gettempdir()}, or what SQLITE_TMPDIR names): {error}; no result is lost"
+                ) from error
 
     def _build(self) -> None:
         compaction, parts, rows = sorted_rows(self._store, KEYS)
@@ -165,14 +172,3 @@ def whole_parts(store: Store, parts: Sequence[Part], found: PartSet, columns: Se
         if table is not None:
             found.add(*part.key)
             yield table
-
-
-@contextmanager
-def _room() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise SinkUnreachable(
-            f"cannot keep the index of what is stored in a temporary folder ({tempfile.gettempdir()}, or what "
-            f"SQLITE_TMPDIR names): {error}; nothing was changed"
-        ) from error
