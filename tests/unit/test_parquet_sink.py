@@ -377,8 +377,22 @@ def test_a_damaged_record_is_named_and_no_older_one_is_taken_for_it(tmp_path: Pa
 
 def test_a_folder_of_a_later_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sink.json").write_text('{"outlast": "parquet sink", "format": 2}\n')
-    with pytest.raises(SettingsError, match="format 2"):
-        opened(tmp_path)
+    sink = open_sink(f"parquet:{tmp_path}")
+    assert isinstance(sink, ParquetSink)
+    for ask in (sink.prepare, sink.compact, lambda: list(sink.results())):
+        with pytest.raises(SettingsError, match="format 2"):
+            ask()
+
+
+def test_a_place_without_results_is_empty_and_one_that_is_no_sink_is_not_compacted(tmp_path: Path) -> None:
+    sink = open_sink(f"parquet:{tmp_path / 'mistyped'}")
+    assert isinstance(sink, ParquetSink)
+    assert list(sink.results()) == []
+    with pytest.raises(SettingsError, match=r"mistyped.*is the place right"):
+        sink.compact()
+    assert not list(tmp_path.iterdir())
+    sink.prepare()
+    assert sink.compact() == 0
 
 
 class HalfStore(MemoryStore):
