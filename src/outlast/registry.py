@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, cast
+from urllib.parse import quote
 
 from outlast.disruptions import NoticeSource
 from outlast.errors import SettingsError
@@ -39,6 +40,7 @@ QUEUES = {
     "pubsub": "outlast.queues.pubsub:open_pubsub",
 }
 BROKERS = ("pubsub",)  # those that hand out, and can have another queue as their ledger
+SEVERAL_QUEUES = ("postgresql",)  # databases with room for several queues, each called by ?queue=
 # Those of the second kind are given the store of the rest of their URL.
 SINKS = {
     "sqlite": "outlast.sinks.sqlite:SqliteSink",
@@ -129,14 +131,20 @@ def open_queue(url: str) -> Queue:
 
 
 def with_ledger(queue: Queue, sink: str) -> Queue:
-    """The queue, with the sink's database as its ledger where it has none and can have one."""
+    """The queue, with the sink's database as its ledger where it has none and can have one.
+
+    Where a database has room for several, the ledger is called after the subscription: no two share one.
+    """
     scheme, _, rest = sink.partition("://")
     scheme = _OTHER_NAMES.get(scheme, scheme)
     if queue.traits.counts or scheme not in QUEUES or queue.url.partition("://")[0] not in BROKERS:
         return queue
     place, _, options = rest.partition("?")
-    kept = "&".join(one for one in options.split("&") if not one.startswith("table="))
-    ledger = open_queue(f"{scheme}://{place}{f'?{kept}' if kept else ''}")
+    kept = [one for one in options.split("&") if one and not one.startswith("table=")]
+    if scheme in SEVERAL_QUEUES and not any(one.startswith("queue=") for one in kept):
+        own = queue.url.partition("://")[2].partition("?")[0]
+        kept.append(f"queue={quote(own, safe='')}")
+    ledger = open_queue(f"{scheme}://{place}{'?' if kept else ''}{'&'.join(kept)}")
     return cast(Queue, _load(QUEUES[queue.url.partition("://")[0]])(queue.url, ledger))
 
 

@@ -1,5 +1,10 @@
 """URLs as people may see them."""
 
+import re
+
+# In options, also of a URL that is itself an option and therefore quoted.
+_SECRET = re.compile(r"((?:^|&|\?|%26|%3F)(?:ssl)?password(?:=|%3D)).*?(?=&|%26|$)", re.IGNORECASE)
+
 
 def masked(url: str) -> str:
     """The URL without its passwords, for people to read."""
@@ -8,6 +13,5 @@ def masked(url: str) -> str:
     if at and ":" in before:
         before = before.partition(":")[0] + ":***"
     place, mark, query = (before + at + after).partition("?")
-    kept = ["password=***" if pair.lower().startswith("password") else pair for pair in query.split("&")]
-    kept = ["sslpassword=***" if pair.lower().startswith("sslpassword") else pair for pair in kept]
-    return f"{scheme}://{place}{mark}{'&'.join(kept)}"
+    options = _SECRET.sub(r"\1***", query)
+    return f"{scheme}://{place}{mark}{options}"

@@ -18,7 +18,7 @@ from outlast.registry import open_queue, open_sink
 from rehearsal.batch_crew import Order, publish, started
 from rehearsal.batch_places import QUEUES, SINKS
 
-DRAINS = int(os.environ.get("OUTLAST_DRAINS", "3"))
+DRAINS = int(os.environ.get("OUTLAST_DRAINS", "1"))
 GRACE = 3.0
 
 

@@ -18,6 +18,7 @@ from outlast.queues.pubsub import open_pubsub
 from outlast.queues.pubsub_address import read_address
 from outlast.queues.pubsub_checks import Checks
 from outlast.queues.pubsub_service import PubsubService, _pieces, _requests
+from outlast.registry import with_ledger
 
 URL = "pubsub://project-1/images?topic=T-1"
 
@@ -96,6 +97,25 @@ def test_a_url_names_the_subscription_the_topic_and_the_ledger() -> None:
 def test_another_shape_is_refused(url: str) -> None:
     with pytest.raises(SettingsError, match=r"pubsub://|not known"):
         read_address(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "sink", "ledger"),
+    [
+        (URL, "sqlite:///r.db?table=labels", "sqlite:///r.db"),
+        ("pubsub://project-1/images", "sqlite:////a/b c.db", "sqlite:////a/b c.db"),
+        (
+            URL,
+            "postgresql://u:p%40ss@h/d?sslmode=require&table=labels",
+            "postgresql://u:p%40ss@h/d?sslmode=require&queue=project-1%2Fimages",
+        ),
+        (f"{URL}&ledger=sqlite:///own.db", "sqlite:///r.db", "sqlite:///own.db"),
+        (URL, "jsonl:results.jsonl", None),
+        (URL, "gs://bucket/results", None),
+    ],
+)
+def test_the_ledger_is_in_the_sinks_database_unless_the_url_names_one(url: str, sink: str, ledger: str | None) -> None:
+    assert read_address(with_ledger(open_pubsub(url), sink).url).ledger == ledger
 
 
 # --- requests ---------------------------------------------------------------------------------------
@@ -191,7 +211,7 @@ def test_a_queue_with_a_ledger_is_opened_extended_and_looked_at_without_the_clie
 import sys
 from outlast.registry import open_queue
 queue = open_queue("pubsub://project-1/images?ledger=sqlite:///{tmp_path}/ledger.db")
-assert queue.stats().ready == 0
+assert queue.stats().dead == 0
 assert not queue.extend('["pubsub","1",{{"a":["b"]}}]', 10)
 queue.close()
 assert "grpc" not in sys.modules

@@ -25,7 +25,7 @@ from outlast.items import (
     State,
     Storing,
 )
-from outlast.queues.ledger import Ledger, Standing
+from outlast.queues.ledger import Ledger, Standing, is_ledger
 from outlast.queues.pubsub_address import PubsubAddress, read_address
 from outlast.queues.pubsub_alone import PubsubAlone
 from outlast.queues.pubsub_checks import Checks, SubscriptionFacts, refused_drafts
@@ -66,7 +66,7 @@ def open_pubsub(url: str, ledger: Queue | None = None) -> Queue:
         address = address.with_ledger(ledger.url)
     if ledger is None:
         return PubsubAlone(address)
-    if not isinstance(ledger, Ledger):
+    if not is_ledger(ledger):
         kind = ledger.url.partition("://")[0]
         raise SettingsError(
             f"{address.shown}: a queue of {kind}:// cannot be a ledger; sqlite:// and postgresql:// can"
@@ -265,10 +265,17 @@ class PubsubQueue:
     # --- looking ------------------------------------------------------------------------------------
 
     def stats(self) -> QueueStats:
-        """With `ready` None once messages have come that were not published here: nobody knows how many there are."""
-        self._strangers = self._strangers or self._ledger.strangers()
+        """The ledger's; but `ready` is None instead of 0 where nobody knows whether messages of others are to come.
+
+        That is so once some have come, and before the first pull where the ledger has nothing at all: it may not be
+        where they were published.
+        """
         stats = self._ledger.stats()
-        return replace(stats, ready=None) if self._strangers else stats
+        if stats.ready or stats.leased:
+            return stats
+        self._strangers = self._strangers or self._ledger.strangers()
+        unknown = self._strangers or (self._patient and _is_empty(stats))
+        return replace(stats, ready=None) if unknown else stats
 
     def items(self, state: State | None = None) -> Iterator[ItemState]:
         return self._ledger.items(state)
