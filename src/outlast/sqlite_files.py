@@ -32,6 +32,9 @@ _OLDEST = (3, 35, 0)  # has RETURNING
 _BUSY_SECONDS = 30.0
 _PATIENCE_SECONDS = 120.0
 _CACHE_KIB = 64 << 10
+_COMMITS_PER_LOOK = 32
+_LONG_LOG_BYTES = 64 << 20
+_LOG_WAIT_MILLISECONDS = 200
 
 
 def path_and_options(url: str, *, setting: str, known: frozenset[str] = frozenset()) -> tuple[str, dict[str, str]]:
@@ -75,6 +78,7 @@ class SqliteFile:
         self._setting, self._unreachable = setting, unreachable
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
+        self._commits = 0
         self._owner, self._durable = os.getpid(), True  # which is how SQLite opens it
         self._left: list[sqlite3.Connection | None] = []  # a parent's: closing it here would drop its locks
 
@@ -112,6 +116,25 @@ class SqliteFile:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
+            self._shorten_log(connection)
+
+    def _shorten_log(self, connection: sqlite3.Connection) -> None:
+        """Cuts a long write-ahead log: among many busy processes SQLite by itself never finds the moment for it.
+
+        Its own checkpoints wait for nobody, and the log begins anew only when no reader needs it
+        (SQLite's documentation, Write-Ahead Logging, on checkpoint starvation; 2026-11-30).
+        """
+        self._commits += 1
+        if self._commits % _COMMITS_PER_LOOK:
+            return
+        with suppress(OSError, sqlite3.OperationalError):  # somebody else does it; the log is looked at again
+            if os.stat(f"{self.path}-wal").st_size <= _LONG_LOG_BYTES:
+                return
+            connection.execute(f"PRAGMA busy_timeout={_LOG_WAIT_MILLISECONDS}")  # a reader may be frozen
+            try:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                connection.execute(f"PRAGMA busy_timeout={int(1000 * _BUSY_SECONDS)}")
 
     def close(self) -> None:
         with self._lock:
