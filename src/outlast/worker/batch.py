@@ -38,7 +38,9 @@ class BatchFunction:
             setup = self.options["setup"]
             with worker.preparing():
                 more = () if setup is None else (setup(),)
-            calling = Calling(self.function, more, worker.pace, worker.limit)
+            calling = Calling(
+                self.function, more, worker.pace, worker.limit, leaves=lambda: worker.board.notice is not None
+            )
             while (chunk := worker.next_chunk()) is not None:
                 calling.run(chunk)
             return worker.summary

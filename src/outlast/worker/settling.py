@@ -46,7 +46,7 @@ class Settling:
     def _store(self, chunk: Chunk, values: dict[str, str]) -> int:
         """How many were stored and acknowledged: all, or none where the lease is lost."""
         version = self._options.version
-        results = [Result(name, value, version, chunk.claim_of(name)) for name, value in values.items()]
+        results = [Result(name, value, version, chunk.item(name).claim) for name, value in values.items()]
 
         def store(connection: object, held: frozenset[str]) -> None:
             mine = results if len(held) == len(results) else [one for one in results if one.id in held]
@@ -62,5 +62,5 @@ class Settling:
     @staticmethod
     def _delay_seconds(chunk: Chunk, name: str) -> float:
         """Longer from error to error."""
-        item = next(one for one in chunk.loadable() if one.id == name)
-        return float(min(_LONGEST_DELAY_SECONDS, _FIRST_DELAY_SECONDS * 2.0 ** min(item.errors, 16)))
+        errors = chunk.item(name).errors
+        return float(min(_LONGEST_DELAY_SECONDS, _FIRST_DELAY_SECONDS * 2.0 ** min(errors, 16)))

@@ -161,10 +161,7 @@ class Ahead:
         while True:
             item, loaded = self._tasks.get()
             if not self._stopped:
-                try:
-                    item.loaded = self._load(item)
-                except Exception as error:  # noqa: BLE001 - fails this item, when its chunk is worked on
-                    item.load_error = error
+                item.load(self._load)
             loaded.one_less()
 
 
