@@ -1,6 +1,7 @@
 """Calling the user's function over a chunk, so that a bad item never takes its neighbours along."""
 
 import inspect
+import os
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ class Calling:
         leaves: Callable[[], bool],
     ) -> None:
         self._function, self._more, self._pace, self._limit = function, more, pace, limit
-        self._leaves = leaves
+        self._leaves, self._owner = leaves, os.getpid()
         self._yields = inspect.isgeneratorfunction(function)
 
     def run(self, chunk: Chunk) -> None:
@@ -73,7 +74,8 @@ class Calling:
         except (LoopMisused, KeyboardInterrupt, Interrupted):
             raise
         except BaseException as error:
-            if isinstance(error, SystemExit) and not isinstance(error, OutlastError) and self._leaves():
+            answers_a_notice = isinstance(error, SystemExit) and not isinstance(error, OutlastError) and self._leaves()
+            if answers_a_notice or os.getpid() != self._owner:
                 raise
             return error
         return None
@@ -89,6 +91,8 @@ class Calling:
                 "the function changed the list of items that it was given, so nobody can tell whose result is whose; "
                 "it is to return {id: value}, or to leave the list as it is"
             )
+        if os.getpid() != self._owner:
+            raise LoopMisused("a forked child came back from the function; it is to end with os._exit")
         _take_all(chunk, _pairs(answer, items))
 
     def _follow(self, chunk: Chunk, items: list[Item]) -> None:

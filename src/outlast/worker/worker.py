@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -91,12 +91,12 @@ class Worker:
         self.pace = Pace()
         self._chunk: Chunk | None = None
         self._chunk_began = 0.0
-        self._entered = False
+        self._entered = self._finished = False
 
     def __enter__(self) -> Self:
         if self._entered:
             raise LoopMisused("this Worker was entered before; make a new one")
-        self._entered = True
+        self._entered, self._owner = True, os.getpid()
         self.around = look_around(os.environ)
         self.board, self._listener = listen(self.around)
         self.sink.prepare()
@@ -109,10 +109,15 @@ class Worker:
         )
         self._settling = Settling(self.queue, self.sink, self.options)
         self._drain = Drain(
-            self.board, self.around, self._supply, settling=self._settling, pace=self.pace, items=self.options.chunk
+            self.board,
+            self.around,
+            self._supply,
+            unseen=self._leasing,
+            settling=self._settling,
+            pace=self.pace,
+            items=self.options.chunk,
         )
         self.limit = ItemTimeLimit(self.options.item_timeout_seconds, self._overrun, self._keeper.limit)
-        self._stopped = False
         self.board.serve(self._on_notice, self._at_deadline, self._leave_code, self._on_word)
         exit_watch().watch(self._code_now, _nothing)
         return self
@@ -127,34 +132,39 @@ class Worker:
 
     def next_chunk(self) -> Chunk | None:
         """Settles the chunk in progress and takes the next; None when nothing is left. Raises Interrupted."""
+        if os.getpid() != self._owner:
+            raise LoopMisused("this is a forked child, and the worker's loop belongs to its parent; end it with os._exit")
         self._settle_current()
         wait, empty_since = _FIRST_WAIT_SECONDS, time.monotonic()
         while True:
             if self._drain.begun.is_set():
                 self._leave()
-                return None
+                return self._end_of_work()
             chunk = self._supply.next()
             if chunk is not None:
                 self._begin(chunk)
                 return chunk
-            if self.board.notice is None and self._nothing_is_left(empty_since):
-                return None
+            if self._nothing_is_left(empty_since):
+                return self._end_of_work()
             self._drain.begun.wait(wait)
             wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
 
     def has_work(self) -> bool:
         """Whether anything is left to do, as far as the queue knows."""
         stats = self.queue.stats()
-        return stats.ready is None or stats.leased is None or stats.ready + stats.leased > 0
+        if stats.ready is None or stats.leased is None or stats.ready + stats.leased > 0:
+            return True
+        self._end_of_work()
+        return False
 
     @contextmanager
     def preparing(self) -> Iterator[None]:
         """Around what the program does before its first item: a notice ends the process in it, at once."""
-        self._drain.prepares.set()
+        self._drain.prepares(True)
         try:
             yield
         finally:
-            self._drain.prepares.clear()
+            self._drain.prepares(False)
 
     @property
     def summary(self) -> Drained:
@@ -165,6 +175,10 @@ class Worker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
+        if os.getpid() != self._owner:
+            return  # a forked child came this way; all of this is its parent's
+        if isinstance(error, ExitingError):
+            self._finished = True  # it says itself which code to leave with
         try:
             self._end_current(error)
             self._supply.stop()
@@ -177,7 +191,6 @@ class Worker:
             self.limit.close()
             self._keeper.close()
             if error is None:
-                self._stopped = True
                 self._listener.put_back()
 
     # --- one chunk ----------------------------------------------------------------------------------
@@ -243,6 +256,11 @@ class Worker:
         )
         return True
 
+    def _end_of_work(self) -> None:
+        """From now on a notice stops nothing here, and changes no exit code."""
+        self._finished = True
+        self._drain.close()
+
     def _leave(self) -> None:
         """Leaves with the interrupted code, or normally where nothing is left for anybody."""
         self._supply.stop()
@@ -253,7 +271,6 @@ class Worker:
         source = notice.source if notice is not None else "the notice"
         done, back = self._settling.computed, self._drain.given_back
         said = f"{source}: {done} items stored by this worker, {back} given back"
-        self._stopped = True
         self.console.notice(f"{said}; leaving with exit code {self.around.interrupted_exit_code}")
         raise Interrupted(self.around.interrupted_exit_code, said)
 
@@ -263,8 +280,17 @@ class Worker:
         self._drain.on_notice(notice)
 
     def _at_deadline(self, notice: Notice) -> None:
-        """The drain has left before, unless something held it up: the leases run out then."""
-        self.console.error(f"{notice.source}: the worker did not end within its grace; its leases run out")
+        """The drain has left before, unless something held it up: what is held is given back, unless it leaves now."""
+        if self._finished:
+            return
+        if self._drain.leaves.is_set():
+            time.sleep(self.board.patience_seconds(notice))
+        chunk = self._chunk
+        with suppress(ExitingError):
+            self._leasing.give_back_unseen()
+            if chunk is not None:
+                self._settling.abandon(chunk)
+        self.console.error(f"{notice.source}: the worker did not end within its grace; what it held is given back")
 
     def _leave_code(self) -> int:
         return self.around.interrupted_exit_code
@@ -273,7 +299,7 @@ class Worker:
         """Other words of the notice sources have no journal here."""
 
     def _code_now(self) -> int | None:
-        return self.around.interrupted_exit_code if self._chunk is not None and self.board.notice else None
+        return None if self._finished or self.board.notice is None else self.around.interrupted_exit_code
 
     def _on_lost(self, renewal: str) -> None:
         """The keeper could not renew a lease: somebody else has the items."""
@@ -296,10 +322,11 @@ class Worker:
         begun = chunk.in_progress()
         if len(begun) == 1:
             chunk.fail(begun[0], self.limit.reason)
-        self._settling.settle(chunk)
-        self._settling.give_back(chunk, chunk.untouched())
-        if len(begun) > 1:
-            self.queue.expire(chunk.lease.renewal)  # they come back one by one
+        with suppress(ExitingError):  # then the lease runs out
+            self._settling.settle(chunk)
+            self._settling.give_back(chunk, chunk.untouched())
+            if len(begun) > 1:
+                self.queue.expire(chunk.lease.renewal)  # they come back one by one
         self._keeper.close()
         self._drain.leave(f"{len(begun)} items in progress: {self.limit.reason}")
 
