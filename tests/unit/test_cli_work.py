@@ -167,7 +167,7 @@ def test_dead_items_are_told_and_do_not_change_the_code(folder: Path) -> None:
     said = run("work", queue, "label:some_fail", "--sink", SINK, "--max-errors", 0)
     assert said.exit_code == 0, said.output
     assert "5 computed here, 0 known already, 5 dead" in said.stdout
-    assert f"outlast queue dead {queue}" in said.stderr
+    assert f"outlast queue dead sqlite:///{folder.resolve()}/work.db" in said.stderr
     assert "a bad file" in run("queue", "dead", queue).stdout
 
 

@@ -1,12 +1,15 @@
 """The queue that users hold: named by a URL, opened when first used."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Literal
 
 from outlast.errors import SettingsError
 from outlast.items import ItemState, QueueStats, State
 from outlast.items import Queue as Port
 from outlast.registry import open_queue
+from outlast.settings import console_for
 from outlast.worker.publishing import Published, Row, publish_rows
 
 
@@ -18,7 +21,8 @@ class Queue:
     """
 
     def __init__(self, url: str) -> None:
-        self.port = open_queue(url)
+        with _telling():
+            self.port = open_queue(url)
 
     @property
     def url(self) -> str:
@@ -33,27 +37,35 @@ class Queue:
         QueueUnreachable.
         """
         pairs = items.items() if isinstance(items, Mapping) else items
-        return publish_rows(self.port, (one if isinstance(one, Row) else _row(one) for one in pairs))
+        with _telling():
+            return publish_rows(self.port, (one if isinstance(one, Row) else _row(one) for one in pairs))
 
     def stats(self) -> QueueStats:
         """How many items are ready, leased, done and dead; None where the queue cannot know."""
-        return self.port.stats()
+        with _telling():
+            return self.port.stats()
 
     def items(self, state: State | None = None) -> Iterator[ItemState]:
         """All items, or those in one state, the oldest first."""
-        return self.port.items(state)
+        with _telling():
+            yield from self.port.items(state)
 
     def dead(self) -> Iterator[ItemState]:
         """The dead letters, with the reason of each."""
-        return self.port.items("dead")
+        return self.items("dead")
 
     def retry(self, ids: Sequence[str] | None = None, *, state: Literal["dead", "done"] = "dead") -> int:
         """Makes dead letters (or done items) ready again, all or those named, with a clean record. Returns how many."""
-        return self.port.retry(ids, state=state)
+        with _telling():
+            return self.port.retry(ids, state=state)
 
     def close(self) -> None:
         """Lets go of connections."""
         self.port.close()
+
+
+def _telling() -> AbstractContextManager[None]:
+    return console_for(os.environ).telling()
 
 
 def port_of(queue: "Queue | Port | str") -> Port:

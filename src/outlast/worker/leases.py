@@ -4,7 +4,6 @@ import fcntl
 import mmap
 import os
 import struct
-import sys
 import tempfile
 import zlib
 from collections.abc import Sequence
@@ -48,7 +47,7 @@ def _shared_memory() -> int:
     Linux keeps it in no folder. Elsewhere it is a file, written in full: in a sparse one a disk that is full shows
     as a SIGBUS, later. No number below 3, which a program would take for its standard streams.
     """
-    if sys.platform == "linux":
+    if hasattr(os, "memfd_create"):
         made = os.memfd_create("outlast-leases")
         try:
             os.ftruncate(made, _BYTES)

@@ -137,9 +137,10 @@ class Ahead:
             self._changed.notify_all()
         loaded.wait(chunk)
         with self._changed:
+            given_back = self._awaited is None
             self._awaited = None
-            if self._stopped:  # it was given back
-                return None
+        if given_back:
+            return None
         if chunk.stops.is_set() or not self._leasing.begin(chunk):
             chunk.give_up()
             return None

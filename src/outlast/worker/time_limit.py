@@ -46,7 +46,7 @@ class ItemTimeLimit:
         if self.seconds is None:
             yield
             return
-        limit = self.seconds * items
+        limit = min(self.seconds * items, threading.TIMEOUT_MAX)
         self._set(time.monotonic() + limit + (min(_PATIENCE_SECONDS, self.seconds) if self._alarms else 0.0))
         try:
             if self._alarms:
@@ -82,7 +82,7 @@ class ItemTimeLimit:
         self._on_limit(None if until is None else until + _PATIENCE_SECONDS)
 
     def _watch(self) -> None:
-        """The last resort is taken under the lock, so that it is about the call that took too long, and no later one."""
+        """The last resort is taken under the lock: it is about the call that took too long, and no later one."""
         with self._changed:
             while not self._closed:
                 left = None if self._until is None else self._until - time.monotonic()

@@ -18,7 +18,7 @@ from outlast.items import Sink
 from outlast.notices import Notice
 from outlast.notices.process import listen
 from outlast.registry import open_sink
-from outlast.settings import look_around
+from outlast.settings import console_for, look_around
 from outlast.worker.calling import reason_of
 from outlast.worker.chunk import Chunk
 from outlast.worker.drain import Drain
@@ -75,19 +75,20 @@ class Worker:
         max_deaths: int = 3,
         idle: Duration = "30s",
     ) -> None:
-        self.options = checked_options(
-            chunk=chunk,
-            version=version,
-            load=load,
-            prefetch=prefetch,
-            lease=lease,
-            item_timeout=item_timeout,
-            max_errors=max_errors,
-            max_deaths=max_deaths,
-            idle=idle,
-        )
-        self.queue = port_of(queue)
-        self.sink = open_sink(sink) if isinstance(sink, str) else sink
+        with console_for(os.environ).telling():
+            self.options = checked_options(
+                chunk=chunk,
+                version=version,
+                load=load,
+                prefetch=prefetch,
+                lease=lease,
+                item_timeout=item_timeout,
+                max_errors=max_errors,
+                max_deaths=max_deaths,
+                idle=idle,
+            )
+            self.queue = port_of(queue)
+            self.sink = open_sink(sink) if isinstance(sink, str) else sink
         self.pace = Pace()
         self._chunk: Chunk | None = None
         self._chunk_began = 0.0
@@ -96,6 +97,11 @@ class Worker:
     def __enter__(self) -> Self:
         if self._entered:
             raise LoopMisused("this Worker was entered before; make a new one")
+        with console_for(os.environ).telling():
+            self._enter()
+        return self
+
+    def _enter(self) -> None:
         self._entered, self._owner = True, os.getpid()
         self.around = look_around(os.environ)
         self.board, self._listener = listen(self.around)
@@ -120,7 +126,6 @@ class Worker:
         self.limit = ItemTimeLimit(self.options.item_timeout_seconds, self._overrun, self._keeper.limit)
         self.board.serve(self._on_notice, self._at_deadline, self._leave_code, self._on_word)
         exit_watch().watch(self._code_now, _nothing)
-        return self
 
     @property
     def console(self) -> Console:
@@ -133,19 +138,25 @@ class Worker:
     def next_chunk(self) -> Chunk | None:
         """Settles the chunk in progress and takes the next; None when nothing is left. Raises Interrupted."""
         if os.getpid() != self._owner:
-            raise LoopMisused("this is a forked child, and the worker's loop belongs to its parent; end it with os._exit")
-        self._settle_current()
+            raise LoopMisused("this is a forked child, and the loop belongs to its parent; end it with os._exit")
+        with self.console.telling():
+            self._settle_current()
+            return self._next_chunk()
+
+    def _next_chunk(self) -> Chunk | None:
         wait, empty_since = _FIRST_WAIT_SECONDS, time.monotonic()
         while True:
             if self._drain.begun.is_set():
                 self._leave()
-                return self._end_of_work()
+                self._end_of_work()
+                return None
             chunk = self._supply.next()
             if chunk is not None:
                 self._begin(chunk)
                 return chunk
             if self._nothing_is_left(empty_since):
-                return self._end_of_work()
+                self._end_of_work()
+                return None
             self._drain.begun.wait(wait)
             wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
 
@@ -183,9 +194,9 @@ class Worker:
             self._end_current(error)
             self._supply.stop()
         except ExitingError as trouble:
+            self.console.tell(trouble)
             if error is None:
                 raise
-            self.console.tell(trouble)
         finally:
             self._drain.close()
             self.limit.close()
