@@ -65,7 +65,8 @@ class Life:
     def wait_until_begun(self) -> None:
         until = time.monotonic() + 60
         while not (self.folder / "begun").exists():
-            assert time.monotonic() < until and self.process.poll() is None, self.said
+            assert time.monotonic() < until, self.said
+            assert self.process.poll() is None, self.said
             time.sleep(0.01)
 
     @property

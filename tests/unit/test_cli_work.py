@@ -224,6 +224,15 @@ def test_a_worker_that_is_told_to_leave_says_so_by_its_code(folder: Path, told: 
     assert left["done"] == len(results())
 
 
+def test_a_worker_whose_module_is_still_loading_hears_that_it_has_to_leave(folder: Path) -> None:
+    queue = published()
+    Path("heavy.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(60)\n")
+    words = [*_OUTLAST, "work", queue, "heavy:infer", "--sink", SINK]
+    worker = subprocess.run(words, check=False, capture_output=True, text=True, timeout=30)
+    assert worker.returncode == 143, worker.stderr  # by itself: one that the signal killed would be -15
+    assert "nothing was begun" in worker.stderr
+
+
 # --- the options ------------------------------------------------------------------------------------
 
 

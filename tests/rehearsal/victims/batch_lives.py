@@ -112,7 +112,7 @@ place: object = Slow(*slow_sinks[how]) if how in slow_sinks else sink
 if how == "error_in_a_loop":
     with outlast.Worker(queue, sink=sink, **options) as worker:
         for chunk in worker:
-            for item in chunk:
+            for _ in chunk:
                 mark()
                 while worker.board.notice is None:
                     time.sleep(0.01)
