@@ -1,16 +1,23 @@
 """What a hostile function does to a batch, and that it harms its own item alone."""
 
+import errno
+import gc
 import json
+import os
+import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import outlast
-from outlast.errors import LoopMisused
+from outlast.errors import LoopMisused, SettingsError
 from outlast.testing import MemoryQueue, MemorySink
 from outlast.worker.publishing import Row, publish_rows
 
@@ -207,3 +214,98 @@ def test_a_large_chunk_of_bad_items_takes_no_longer_for_each(form: str) -> None:
     assert len(place.dead) == count
     assert time.monotonic() - began < 10
     assert threading.active_count() < 50
+
+
+# --- the process around it --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["as it is", "another folder", "no more files", "frozen", "no interpreter"])
+def test_leases_are_renewed_wherever_the_worker_runs(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    queue = outlast.Queue("sqlite:///work.db")
+    queue.publish({"i1": 1})
+    Path("elsewhere").mkdir()
+    Path("elsewhere", "queue.py").write_text("raise RuntimeError('somebody else')")
+    if place == "another folder":
+        monkeypatch.chdir("elsewhere")
+    if place == "no more files":
+        monkeypatch.setattr(subprocess, "Popen", _no_more_files)
+    if place == "frozen":
+        monkeypatch.setattr(sys, "frozen", True, raising=False)
+    if place == "no interpreter":
+        monkeypatch.setattr(sys, "executable", "")
+
+    def function(items: list) -> list:
+        time.sleep(1.2)
+        assert queue.port.lease(1, 60, begin=False, max_deaths=3) is None
+        return [1]
+
+    told = outlast.batch(queue, sink=f"sqlite:///{tmp_path}/work.db", lease=0.6, max_errors=0)(function).run()
+    assert (told.computed, told.dead) == (1, 0)
+    assert ("cannot be started" in capfd.readouterr().err) is (place == "no more files")
+    assert not Path("elsewhere", "work.db").exists()
+
+
+def _no_more_files(*_arguments: object, **_named: object) -> object:
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+def test_a_program_that_runs_its_batch_again_and_again_grows_in_nothing(tmp_path: Path) -> None:
+    queue = outlast.Queue(f"sqlite:///{tmp_path}/work.db")
+    held = []
+    for round_ in range(6):
+        queue.publish({f"{round_}-{number}": number for number in range(8)})
+        outlast.batch(queue, sink=f"sqlite:///{tmp_path}/work.db", chunk=2, load=lambda item: item.id, item_timeout=60)(
+            lambda items: [1] * len(items)
+        ).run()
+        gc.collect()
+        time.sleep(0.1)
+        held.append((len(list(Path("/proc/self/fd").iterdir())), threading.active_count()))
+    assert held[-1] == held[2], held
+
+
+def test_an_error_that_leaves_the_process_is_told_in_a_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path}/work.db"
+    outlast.Queue(url).publish({"i1": 1})
+    told = {
+        "is no queue's URL": lambda: outlast.Queue("foo://x"),
+        "chunk=0 is not": lambda: outlast.batch(url, sink=url, chunk=0)(list).run(),
+        "sink='/proc/": lambda: outlast.Worker(url, sink="sqlite:////proc/none/there.db").__enter__(),
+    }
+    for words, call in told.items():
+        with pytest.raises(SystemExit):
+            call()
+        assert capfd.readouterr().err.count(words) == 1
+
+
+@pytest.mark.parametrize(
+    "option", [{"chunk": 10**30}, {"max_errors": 10**30}, {"max_deaths": 2**31}, {"lease": 1e300}, {"idle": "2000d"}]
+)
+def test_a_number_beyond_what_a_database_counts_is_refused_by_name(option: dict) -> None:
+    with pytest.raises(SettingsError, match=next(iter(option))):
+        Place().run(list, **option)
+
+
+def test_a_table_that_refuses_a_result_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/work.db"
+    outlast.Queue(url).publish({"i1": 1})
+    with sqlite3.connect(tmp_path / "work.db") as database:
+        database.execute(
+            "CREATE TABLE results (id TEXT PRIMARY KEY, value TEXT, version TEXT, claim INT, who TEXT NOT NULL)"
+        )
+    with pytest.raises(SettingsError, match="NOT NULL constraint failed"):
+        outlast.batch(url, sink=url)(lambda items: [1]).run()
+    [item] = outlast.Queue(url).items()
+    assert (item.state, item.errors, item.deaths) == ("ready", 0, 0)
+
+
+def test_a_notice_that_leaves_an_hour_does_not_keep_a_worker_that_has_nothing_left() -> None:
+    place = Place()
+    with outlast.Worker(place.queue, sink=place.sink, chunk=COUNT) as worker:
+        worker.board = SimpleNamespace(notice=object())
+        for chunk in worker:
+            for item in chunk:
+                chunk.done(item, 1)
+    assert len(place.results) == COUNT
