@@ -3,7 +3,6 @@
 import errno
 import gc
 import json
-import os
 import sqlite3
 import subprocess
 import sys
