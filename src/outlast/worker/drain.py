@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
@@ -55,9 +56,10 @@ class Drain:
         settling: Settling,
         pace: Pace,
         items: int,
+        last: Callable[[], None],
     ) -> None:
         self._board, self._around, self._source, self._settling, self._pace = board, around, source, settling, pace
-        self._unseen, self._items = unseen, items
+        self._unseen, self._items, self._last = unseen, items, last
         self._changed = threading.Condition()
         self._chunk: Chunk | None = None
         self._chunk_began = 0.0
@@ -100,6 +102,7 @@ class Drain:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError, AttributeError):
                 stream.flush()
+        self._last()
         os._exit(self._around.interrupted_exit_code)
 
     # --- the thread ---------------------------------------------------------------------------------

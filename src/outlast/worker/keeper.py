@@ -16,7 +16,7 @@ from outlast.registry import QUEUES
 from outlast.worker.leases import LeaseTable
 
 _LOOKS_PER_LEASE = 3.0
-_LEAVES_WITHIN_SECONDS = 1.0
+_LEAVES_WITHIN_SECONDS = 0.3
 _ROOT = Path(__file__).resolve().parents[2]  # where `outlast` is found
 _PROGRAM = (
     "import sys; sys.path.insert(0, {root!r}); sys.path += {more!r}; from outlast.worker.keeper_process import main; "

@@ -122,6 +122,7 @@ class Worker:
             settling=self._settling,
             pace=self.pace,
             items=self.options.chunk,
+            last=self._keeper.close,
         )
         self.limit = ItemTimeLimit(self.options.item_timeout_seconds, self._overrun, self._keeper.limit)
         self.board.serve(self._on_notice, self._at_deadline, self._leave_code, self._on_word)
@@ -296,12 +297,12 @@ class Worker:
             return
         if self._drain.leaves.is_set():
             time.sleep(self.board.patience_seconds(notice))
+        self.console.error(f"{notice.source}: the worker did not end within its grace; what it holds is given back")
         chunk = self._chunk
         with suppress(ExitingError):
             self._leasing.give_back_unseen()
             if chunk is not None:
                 self._settling.abandon(chunk)
-        self.console.error(f"{notice.source}: the worker did not end within its grace; what it held is given back")
 
     def _leave_code(self) -> int:
         return self.around.interrupted_exit_code
@@ -338,7 +339,6 @@ class Worker:
             self._settling.give_back(chunk, chunk.untouched())
             if len(begun) > 1:
                 self.queue.expire(chunk.lease.renewal)  # they come back one by one
-        self._keeper.close()
         self._drain.leave(f"{len(begun)} items in progress: {self.limit.reason}")
 
 
