@@ -41,12 +41,13 @@ class ObjectExists(OutlastError):
 class ItemError(OutlastError):
     """One item has no result and its neighbours keep theirs: for the user's function to raise, or to return.
 
-    `id` is the item's; `why` goes into its record.
+    `id` is the item's; `why` goes into its record. With `retry=False` it is a dead letter at once: the input is bad,
+    and will be the next time.
     """
 
-    def __init__(self, id: str, why: str) -> None:  # noqa: A002 - what an item calls it, too
+    def __init__(self, id: str, why: str, *, retry: bool = True) -> None:  # noqa: A002 - what an item calls it, too
         super().__init__(id, why)
-        self.id, self.why = id, why
+        self.id, self.why, self.retry = id, why, retry
 
     def __str__(self) -> str:
         return f"{self.id}: {self.why}"

@@ -1,18 +1,21 @@
 """PostgreSQL databases that many processes use: found by URL, reached with patience, their errors translated."""
 
 import os
+import select
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import unquote
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Conninfo, ConnStatus, TransactionStatus
+from psycopg.waiting import Ready
 
 from outlast.errors import ExitingError, SettingsError
+from outlast.urls import masked
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 T = TypeVar("T")
@@ -37,6 +40,9 @@ _OWN_DEFAULTS: dict[str, str | int] = {
 _BY_INDEX = "SELECT " + ", ".join(
     f"set_config('{way}', 'off', true)" for way in ("enable_seqscan", "enable_bitmapscan", "enable_sort", "jit")
 )
+# How a generator of psycopg says what it waits for, and is told what there is: 1 to read, 2 to write, 3 both.
+_EVENTS = {1: select.POLLIN, 2: select.POLLOUT, 3: select.POLLIN | select.POLLOUT}
+_READY = {events: Ready(number) for number, events in _EVENTS.items()}
 # Classes of SQLSTATE (PostgreSQL's documentation, Appendix A, 2026-11-30).
 _CONNECTION = ("08", "57P")  # the connection, and the server going down or coming up
 # Of uniqueness: a statement that was thought lost has come first (a lease has its token, a table its name).
@@ -44,18 +50,6 @@ _PASSING = ("08", "23505", "25006", "40", "53", "55P03", "57", "58")
 _NEEDS_A_HUMAN = ("22", "23", "28", "3D", "3F", "42")
 # A refused connection brings words only. In another language these are tried again, and then called unreachable.
 _REFUSED = ("password authentication failed", "no password supplied", "does not exist", "no pg_hba.conf entry")
-
-
-def masked(url: str) -> str:
-    """The URL without its passwords, for people to read."""
-    scheme, _, rest = url.partition("://")
-    before, at, after = rest.rpartition("@")  # a password that is not percent-encoded may have any character
-    if at and ":" in before:
-        before = before.partition(":")[0] + ":***"
-    place, mark, query = (before + at + after).partition("?")
-    kept = ["password=***" if pair.lower().startswith("password") else pair for pair in query.split("&")]
-    kept = ["sslpassword=***" if pair.lower().startswith("sslpassword") else pair for pair in kept]
-    return f"{scheme}://{place}{mark}{'&'.join(kept)}"
 
 
 class PostgresDatabase:
@@ -240,23 +234,26 @@ class _BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         """Warns of nothing: who drops a queue drops its sessions, and the client ends those of its process."""
 
     def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
-        """Does what Connection.wait does, up to a limit."""
-        limit = self.answer_seconds
-        return super().wait(gen if limit is None else self._bounded(gen, limit), *args, **kwargs)
-
-    def _bounded(self, gen: Generator[Any, Any, T], limit_seconds: float) -> Generator[Any, Any, T]:
-        until = time.monotonic() + limit_seconds
+        """Does what Connection.wait does, up to a limit, which not every psycopg 3.2 can have."""
+        if self.answer_seconds is None:
+            return super().wait(gen, *args, **kwargs)
+        until = time.monotonic() + self.answer_seconds
+        poll, socket = select.poll(), self.pgconn.socket
         try:
             wanted = next(gen)
             while True:
-                ready = yield wanted
-                if not ready and time.monotonic() > until:
+                poll.register(socket, _EVENTS[int(wanted)])
+                found = poll.poll(max(0.0, until - time.monotonic()) * 1000)
+                if not found:
                     self.pgconn.finish()  # or leaving the transaction would wait once more
-                    raise psycopg.OperationalError(f"no answer within {limit_seconds:.0f} s")
-                wanted = gen.send(ready)
+                    with suppress(psycopg.Error, RuntimeError):
+                        gen.close()
+                    raise psycopg.OperationalError(f"no answer within {self.answer_seconds:g} s")
+                [(_, events)] = found
+                both = events & ~(select.POLLIN | select.POLLOUT)  # an error, or the end: whoever reads finds out
+                wanted = gen.send(wanted if both else _READY[events])
         except StopIteration as end:
-            value: T = end.value
-            return value
+            return end.value
 
 
 # --- for those who write statements -------------------------------------------------------------------

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, cast
+from urllib.parse import quote
 
 from outlast.disruptions import NoticeSource
 from outlast.errors import SettingsError
@@ -38,6 +39,8 @@ QUEUES = {
     "postgresql": "outlast.queues.postgres:PostgresQueue",
     "pubsub": "outlast.queues.pubsub:open_pubsub",
 }
+BROKERS = ("pubsub",)  # those that hand out, and can have another queue as their ledger
+SEVERAL_QUEUES = ("postgresql",)  # databases with room for several queues, each called by ?queue=
 # Those of the second kind are given the store of the rest of their URL.
 SINKS = {
     "sqlite": "outlast.sinks.sqlite:SqliteSink",
@@ -45,15 +48,13 @@ SINKS = {
     "jsonl": "outlast.sinks.jsonl:JsonlSink",
 }
 SINKS_ON_STORES = {"parquet": "outlast.sinks.parquet:ParquetSink", "": "outlast.sinks.objects:ObjectSink"}
+_MEANT = {
+    "db": "sqlite:///{}", "sqlite": "sqlite:///{}", "sqlite3": "sqlite:///{}", "jsonl": "jsonl:{}",
+    "ndjson": "jsonl:{}", "parquet": "parquet:FOLDER", "csv": "jsonl:FILE", "json": "jsonl:FILE",
+}  # fmt: skip
 _OTHER_NAMES = {"postgres": "postgresql"}
 # What a module needs that plain `pip install outlast` does not bring: the extra's name.
-_EXTRAS = {
-    "psycopg": "postgres",
-    "google.cloud": "pubsub",
-    "google.cloud.pubsub_v1": "pubsub",
-    "grpc": "pubsub",
-    "pyarrow": "parquet",
-}
+_EXTRAS = {"psycopg": "postgres", "pyarrow": "parquet"}
 TIME_LIMIT = "time-limit"  # watched everywhere, where there is one
 # Sources of notices, by their names in PlatformFacts.notice_sources; signals (SIG…) need none.
 SOURCES = {
@@ -129,10 +130,30 @@ def open_queue(url: str) -> Queue:
     return cast(Queue, _load_for(url, QUEUES[scheme])(url))
 
 
+def with_ledger(queue: Queue, sink: str) -> Queue:
+    """The queue, with the sink's database as its ledger where it has none and can have one.
+
+    Where a database has room for several, the ledger is called after the subscription: no two share one.
+    """
+    scheme, _, rest = sink.partition("://")
+    scheme = _OTHER_NAMES.get(scheme, scheme)
+    if queue.traits.counts or scheme not in QUEUES or queue.url.partition("://")[0] not in BROKERS:
+        return queue
+    place, _, options = rest.partition("?")
+    kept = [one for one in options.split("&") if one and not one.startswith("table=")]
+    if scheme in SEVERAL_QUEUES and not any(one.startswith("queue=") for one in kept):
+        own = queue.url.partition("://")[2].partition("?")[0]
+        kept.append(f"queue={quote(own, safe='')}")
+    ledger = open_queue(f"{scheme}://{place}{'?' if kept else ''}{'&'.join(kept)}")
+    return cast(Queue, _load(QUEUES[queue.url.partition("://")[0]])(queue.url, ledger))
+
+
 def open_sink(url: str) -> Sink:
     """The sink at a URL; raises SettingsError for a scheme that is not supported or an extra that is missing."""
     scheme, separator, rest = url.partition(":")
     scheme = _OTHER_NAMES.get(scheme, scheme)
+    if "://" not in url and separator == "" and (meant := _MEANT.get(url.rpartition(".")[2].lower())):
+        raise SettingsError(f"sink={url!r} would be a folder with an object per item; write {meant.format(url)}")
     if separator and scheme in SINKS:
         return cast(Sink, _load_for(url, SINKS[scheme])(url))
     if separator and scheme == "parquet":

@@ -84,6 +84,10 @@ class SqliteFile:
         """The same for all URLs of this file."""
         return f"sqlite:{os.path.realpath(self.path)}"
 
+    @property
+    def exists(self) -> bool:
+        return os.path.exists(self.path)
+
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """The connection, for statements that only read."""

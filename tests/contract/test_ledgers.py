@@ -8,8 +8,10 @@ import pytest
 
 from outlast.items import Draft, Failure, Lease
 from outlast.queues.ledger import Ledger
+from outlast.queues.postgres import PostgresQueue
 from outlast.queues.sqlite import SqliteQueue
 from outlast.testing import FakeClock
+from service import postgres_server
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,18 @@ def _sqlite(tmp_path: Path) -> Place:
     return Place(again=lambda: SqliteQueue(f"sqlite:///{tmp_path}/ledger.db", clock=clock), let_pass=clock.advance)
 
 
-LEDGERS: dict[str, Callable[[Path], Place]] = {"sqlite": _sqlite}
+def _postgres(tmp_path: Path) -> Place:
+    url = postgres_server.fresh_queue()
+    mine = f"(SELECT queue FROM outlast_queues WHERE name = '{url.partition('=')[2]}')"
+
+    def let_pass(seconds: float) -> None:
+        earlier = f"SET until = until - interval '{seconds} s' WHERE queue = {mine}"
+        postgres_server.execute(url, f"UPDATE outlast_leases {earlier}")
+
+    return Place(again=lambda: PostgresQueue(url), let_pass=let_pass)
+
+
+LEDGERS: dict[str, Callable[[Path], Place]] = {"sqlite": _sqlite, "postgres": _postgres}
 
 
 @pytest.fixture(params=LEDGERS)

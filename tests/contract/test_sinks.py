@@ -28,8 +28,13 @@ def _objects(tmp_path: Path) -> Callable[[], Sink]:
 
 def _objects_on(scheme: str) -> Callable[[Path], Callable[[], Sink]]:
     def fresh(_folder: Path) -> Callable[[], Sink]:
-        url, variables = servers.fresh_url(scheme), servers.environment_of(scheme)
-        return lambda: ObjectSink(servers.store_at(url, **variables), url=url)
+        url, variables, alone = servers.fresh_url(scheme), servers.environment_of(scheme), threading.Lock()
+
+        def opened() -> Sink:
+            with alone:  # the environment, which leads a store to the server, is that of all threads
+                return ObjectSink(servers.store_at(url, **variables), url=url)
+
+        return opened
 
     return fresh
 

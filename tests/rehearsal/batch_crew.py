@@ -12,11 +12,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import outlast
+from outlast.items import CompactableSink
 from outlast.registry import open_queue, open_sink
 from outlast.worker.publishing import Published
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["rehearsal.batch_crew"])  # or each life would import everything again
+# Or each life would import everything again, and die in that.
+_FORKS.set_forkserver_preload(
+    [
+        "rehearsal.batch_crew",
+        *(f"outlast.queues.{name}" for name in ("sqlite", "postgres", "pubsub")),
+        *(f"outlast.sinks.{name}" for name in ("sqlite", "postgres", "jsonl", "objects", "parquet")),
+        "outlast.stores.directory",
+    ]
+)
 LONGEST_SECONDS = 240.0
 
 
@@ -211,7 +220,11 @@ def check(order: Order, count: int, toll: Toll | None = None) -> None:
     """Nothing lost, nothing doubled, nothing wrong."""
     stats = outlast.Queue(order.queue).stats()
     assert (stats.ready, stats.leased, stats.done, stats.dead) == (0, 0, count, 0)
-    results = list(open_sink(order.sink).results())
+    sink = open_sink(order.sink)
+    sink.prepare()
+    if isinstance(sink, CompactableSink):
+        sink.compact()
+    results = list(sink.results())
     assert Counter(one.id for one in results) == Counter(f"item-{number:05d}" for number in range(count))
     assert all(one.value == '"' + right_value(one.id).replace("é", "\\u00e9") + '"' for one in results)
     if toll is not None:

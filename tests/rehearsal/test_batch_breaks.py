@@ -16,6 +16,7 @@ from outlast.items import Result
 from outlast.registry import open_queue, open_sink
 
 _VICTIM = Path(__file__).parent / "victims" / "batch_lives.py"
+_UNDER_RUN = (sys.executable, "-c", "from outlast.cli.main import main; main()", "run", "--")
 _GRACE = 6.0  # so long that a fifth of it, which is the guard's, is more than a second
 _COUNT = 4
 
@@ -30,6 +31,7 @@ class Promise:
     told: bool = True  # by a SIGTERM
     within: float = _GRACE - 1.0
     says: str = ""
+    says_not: str = "Error in sys"
     count: int = _COUNT
 
 
@@ -38,6 +40,7 @@ PROMISES = {
     "leaves_by_handler": Promise(143, 0, _FREE, within=1.5),
     "error_in_a_loop": Promise(143, 0, {("ready", 1, 0, 0): 1, ("ready", 0, 0, 1): 3}, within=2.0),
     "stuck_at_the_third": Promise(143, 2, {("done", 0, 0, 0): 2, ("ready", 0, 0, 1): 2}, says="2 items stored"),
+    "under_outlast_run": Promise(143, 2, {("done", 0, 0, 0): 2, ("ready", 0, 0, 1): 2}, says_not="left running"),
     "load_hangs": Promise(143, 0, _FREE, within=1.5),
     "lookup_hangs": Promise(143, 0, _FREE),
     "store_hangs": Promise(143, 0, _FREE, within=_GRACE - 0.5),
@@ -85,7 +88,14 @@ def _live(how: str, folder: Path, count: int) -> Life:
         sink.store([Result(name, "1", "v1", 1) for name in names])
     with (folder / "said").open("w") as said:
         life.process = subprocess.Popen(
-            [sys.executable, str(_VICTIM), how, life.queue, life.sink],
+            [
+                *(_UNDER_RUN if how == "under_outlast_run" else ()),
+                sys.executable,
+                str(_VICTIM),
+                how,
+                life.queue,
+                life.sink,
+            ],
             cwd=folder,
             env={**os.environ, "OUTLAST_GRACE": f"{_GRACE}s"},
             stdout=said,
@@ -125,6 +135,7 @@ def test_a_broken_worker_keeps_its_promises(how: str, lives: dict[str, tuple[Lif
     promise, (life, took) = PROMISES[how], lives[how]
     assert life.process.returncode == promise.code, life.said
     assert promise.says in life.said
+    assert promise.says_not not in life.said
     assert not promise.told or took <= promise.within
     if how == "deletes_the_queue":
         return

@@ -16,15 +16,16 @@ import outlast
 from outlast.items import Lease
 from outlast.registry import open_queue, open_sink
 from rehearsal.batch_crew import Order, publish, started
+from rehearsal.batch_places import QUEUES, SINKS
 
-DRAINS = int(os.environ.get("OUTLAST_DRAINS", "3"))
+DRAINS = int(os.environ.get("OUTLAST_DRAINS", "1"))
 GRACE = 3.0
 
 
-def _order(tmp_path: Path, **more: object) -> Order:
-    url = f"sqlite:///{tmp_path}/work.db"
-    variables = {"OUTLAST_GRACE": f"{GRACE}s"}
-    return Order(url, f"{url}?table=labels", tmp_path / "diary", variables=variables, **more)
+def _order(tmp_path: Path, *, queue: str = "sqlite", **more: object) -> Order:
+    url, variables = QUEUES[queue](tmp_path)
+    variables["OUTLAST_GRACE"] = f"{GRACE}s"
+    return Order(url, SINKS["same"](tmp_path, url), tmp_path / "diary", variables=variables, **more)
 
 
 def _begun(order: Order) -> list[str]:
@@ -72,9 +73,10 @@ def test_an_item_that_fits_is_finished_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.serial
-def test_what_does_not_fit_is_given_back_in_time_and_the_finished_part_is_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize("queue", ["sqlite", "postgres", "pubsub"])
+def test_what_does_not_fit_is_given_back_in_time_and_the_finished_part_is_kept(queue: str, tmp_path: Path) -> None:
     for number in range(DRAINS):
-        order = _order(tmp_path / str(number), chunk=8, seconds=0.02, form="yield", stuck="item-00003")
+        order = _order(tmp_path / str(number), queue=queue, chunk=8, seconds=0.02, form="yield", stuck="item-00003")
         order.diary.parent.mkdir()
         publish(order, 8)
         worker = started(order)
@@ -85,7 +87,8 @@ def test_what_does_not_fit_is_given_back_in_time_and_the_finished_part_is_kept(t
         visible = time.monotonic() - heard
         assert rest is not None
         assert [item.id for item in rest.items] == [f"item-{one:05d}" for one in range(4, 8)]
-        assert visible <= 0.2
+        print(f"{queue}: the rest was visible after {visible:.3f} s")
+        assert visible <= (0.2 if queue != "pubsub" else 1.0)  # the emulator's own time
         worker.join(60)
         assert worker.exitcode == 143
         assert time.monotonic() - heard <= GRACE - 1.0

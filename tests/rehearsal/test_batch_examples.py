@@ -22,7 +22,8 @@ IMAGES = 1797
 LONGEST_SECONDS = 60
 HELD_AT_MOST = 3 * 32  # by one worker: the chunk in progress, and two that are loaded ahead
 _FEWER_EPOCHS = ("EPOCHS = 160", "EPOCHS = 12")  # they still reach the accuracy that the example asks of itself
-_SLOW_CHUNKS = ("    hidden = ", "    __import__('time').sleep(0.03)\n    hidden = ")
+_NO_RETRIES = ("prefetch=2", "prefetch=2, max_errors=0")
+_SLOW_CHUNKS = ("    hidden = ", "    __import__('time').sleep(0.05)\n    hidden = ")
 
 
 def changed_copy(name: str, folder: Path, *changes: tuple[str, str]) -> Path:
@@ -153,14 +154,22 @@ def spoil(images: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    ("script", "database", "last"),
-    [("classify_digits.py", "digits.db", worker_of_the_command), ("image_files.py", "image-files.db", start)],
+    ("script", "changes", "database", "last"),
+    [
+        ("classify_digits.py", [_SLOW_CHUNKS], "digits.db", worker_of_the_command),
+        ("image_files.py", [_SLOW_CHUNKS, _NO_RETRIES], "image-files.db", start),
+    ],
 )
 def test_killed_workers_leave_the_same_labels(
-    model: Path, tmp_path: Path, script: str, database: str, last: "Callable[[Path], subprocess.Popen[str]]"
+    model: Path,
+    tmp_path: Path,
+    script: str,
+    changes: list[tuple[str, str]],
+    database: str,
+    last: "Callable[[Path], subprocess.Popen[str]]",
 ) -> None:
     shutil.copy(model / "digits-model.npz", tmp_path)
-    slow = changed_copy(script, tmp_path, _SLOW_CHUNKS)
+    slow = changed_copy(script, tmp_path, *changes)
     results = tmp_path / database
 
     first = start(slow)

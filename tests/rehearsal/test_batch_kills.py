@@ -1,57 +1,34 @@
 """Four workers, killed at random: nothing is lost, nothing doubled, and little is computed twice.
 
-OUTLAST_KILLS=200 OUTLAST_ITEMS=10000 runs it in full.
+OUTLAST_KILLS=200 OUTLAST_ITEMS=10000 OUTLAST_EVERY_PAIR=1 runs it in full: every queue with every sink.
 """
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rehearsal.batch_crew import Order, check, publish, survive
-from service import postgres_server
-from service.pubsub_server import fresh_subscription, pubsub_server
+from rehearsal.batch_places import QUEUES, SINKS
 
-KILLS = int(os.environ.get("OUTLAST_KILLS", "25"))
-ITEMS = int(os.environ.get("OUTLAST_ITEMS", "1200"))
-
-
-def _sqlite(tmp_path: Path) -> tuple[str, dict[str, str]]:
-    return f"sqlite:///{tmp_path}/work.db", {}
+KILLS = int(os.environ.get("OUTLAST_KILLS", "12"))
+ITEMS = int(os.environ.get("OUTLAST_ITEMS", "600"))
 
 
-def _pubsub(tmp_path: Path) -> tuple[str, dict[str, str]]:
-    host = pubsub_server()
-    os.environ["PUBSUB_EMULATOR_HOST"] = host  # the same in the whole test run
-    return f"{fresh_subscription(host)}&ledger=sqlite:///{tmp_path}/work.db", {"PUBSUB_EMULATOR_HOST": host}
+SOME = [
+    ("sqlite", "same", "list"),
+    ("sqlite", "sqlite", "yield"),
+    ("sqlite", "same", "load"),
+    ("sqlite", "jsonl", "list"),
+    ("postgres", "same", "list"),
+    ("postgres", "objects", "yield"),
+    ("pubsub", "same", "list"),
+    ("pubsub", "parquet", "load"),
+]
+EVERY = [(queue, sink, form) for queue in QUEUES for sink in SINKS for form in ("list", "yield", "load")]
 
 
-def _postgres(tmp_path: Path) -> tuple[str, dict[str, str]]:
-    return postgres_server.fresh_database(), {}
-
-
-QUEUES: dict[str, Callable[[Path], tuple[str, dict[str, str]]]] = {
-    "sqlite": _sqlite,
-    "postgres": _postgres,
-    "pubsub": _pubsub,
-}
-SINKS: dict[str, Callable[[Path, str], str]] = {
-    "same": lambda tmp_path, queue: f"{queue.rpartition('ledger=')[2]}?table=labels",
-    "sqlite": lambda tmp_path, queue: f"sqlite:///{tmp_path}/results.db",
-}
-
-
-@pytest.mark.parametrize(
-    ("queue", "sink", "form"),
-    [
-        ("sqlite", "same", "list"),
-        ("sqlite", "sqlite", "yield"),
-        ("sqlite", "same", "load"),
-        ("postgres", "same", "list"),
-        ("pubsub", "same", "list"),
-    ],
-)
+@pytest.mark.parametrize(("queue", "sink", "form"), EVERY if os.environ.get("OUTLAST_EVERY_PAIR") else SOME)
 def test_nothing_is_lost_or_doubled_whatever_is_killed(queue: str, sink: str, form: str, tmp_path: Path) -> None:
     url, variables = QUEUES[queue](tmp_path)
     order = Order(url, SINKS[sink](tmp_path, url), tmp_path / "diary", form=form, variables=variables)

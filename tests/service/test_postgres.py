@@ -194,6 +194,26 @@ def test_counts_are_true_whatever_many_hands_do_while_a_keeper_extends() -> None
     assert execute(url, "SELECT count(*) FROM outlast_leases") == [(0,)]
 
 
+def test_a_worker_that_looks_behind_what_it_had_comes_back_for_what_others_release(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("outlast.queues.postgres._SLOW_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("outlast.queues.postgres._LOOKS_BETWEEN", 1e6)
+    url = fresh_queue()
+    mine, other = PostgresQueue(url), PostgresQueue(url)
+    mine.publish(drafts(6))
+    first, second = taken(other, 2), taken(mine, 2)
+    assert first is not None
+    assert second is not None
+    other.release(first, [item.id for item in first.items])
+    found = [lease for lease in (taken(mine, 2), taken(mine, 2)) if lease is not None]
+    assert [item.id for lease in found for item in lease.items] == [f"item-{number:05d}" for number in (4, 5, 0, 1)]
+    mine.release(second, [item.id for item in second.items])
+    again = taken(mine)
+    assert again is not None
+    assert [item.id for item in again.items] == ["item-00002", "item-00003"]
+
+
 def counted(url: str) -> dict[str, int]:
     """Items by state, which must be what the counts say."""
     queue = PostgresQueue(url)

@@ -180,6 +180,7 @@ def test_each_statement_finds_its_items_by_index_whatever_the_server_believes(st
         "ids": [item.id for item in lease.items],
         "reasons": [""] * 100,
         "last": 0,
+        "after": 0,
     }
     plans = []
 

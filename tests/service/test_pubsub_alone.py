@@ -1,17 +1,20 @@
 """Pub/Sub without a ledger, on the official emulator: what can be kept of a queue's promises when nobody counts."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+import outlast
 from outlast.errors import SettingsError
 from outlast.items import Draft, Failure
 from outlast.queues.pubsub import open_pubsub
 from outlast.queues.pubsub_alone import PubsubAlone
 from outlast.queues.pubsub_service import PubsubService
 from outlast.queues.sqlite import SqliteQueue
-from outlast.registry import open_queue
+from outlast.registry import open_queue, open_sink
+from outlast.worker.chunk import Item
 from service.pubsub_desk import Desk, counts, drafts, ids, nothing, taken
 from service.pubsub_server import PROJECT, fresh_subscription, pubsub_server
 
@@ -125,3 +128,22 @@ def test_a_ledger_comes_from_the_url_or_else_from_the_caller(desk: Desk, tmp_pat
     with pytest.raises(SettingsError, match="cannot be a ledger"):
         open_pubsub(desk.url, PubsubAlone(desk.address))
     assert PubsubService(desk.address).facts() is not None
+
+
+def test_a_worker_keeps_the_ledger_in_its_sinks_database(desk: Desk, tmp_path: Path) -> None:
+    outlast.Queue(desk.url).publish((draft.id, 1) for draft in drafts(5))
+    sink = f"sqlite:///{tmp_path}/results.db?table=labels"
+    computed: list[str] = []
+
+    @outlast.batch(desk.url, sink=sink, chunk=2, idle="1s")
+    def work(items: Sequence[Item]) -> list[str]:
+        computed.extend(item.id for item in items)
+        return [item.id for item in items]
+
+    work.run()
+    desk.send(b"1", id="item-0003")  # it comes again, to another worker
+    work.run()
+    assert sorted(computed) == [draft.id for draft in drafts(5)]
+    assert sorted(one.id for one in open_sink(sink).results()) == sorted(computed)
+    ledger = open_queue(f"{desk.url}&ledger=sqlite:///{tmp_path}/results.db")
+    assert counts(ledger) == (None, 0, 5, 0)

@@ -1,6 +1,7 @@
 """What a declared batch function promises: each item its outcome, whatever the function does with the others."""
 
 import math
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import pytest
 
 import outlast
 from outlast.errors import LoopMisused, SinkUnreachable
-from outlast.items import Result
+from outlast.items import Lease, Result
 from outlast.testing import MemoryQueue, MemorySink
 from outlast.worker.publishing import Row, publish_rows
 
@@ -121,6 +122,26 @@ def test_a_bad_item_fails_alone(place: Place, how: str) -> None:
     assert (told.computed, told.failed, told.dead) == (5, 1, 1)
 
 
+def test_an_item_can_be_given_up_at_once(place: Place) -> None:
+    def function(items: list) -> list:
+        return [outlast.ItemError(item.id, "no picture", retry=False) if item.id == "i1" else 1 for item in items]
+
+    place.run(function, max_errors=9)
+    assert place.dead == {"i1": "no picture"}
+    assert len(place.results) == 5
+
+
+def test_a_reason_shows_the_users_code_and_not_ours(place: Place) -> None:
+    def function(items: list) -> list:
+        raise ZeroDivisionError("no face in it")
+
+    place.run(function, chunk=1)
+    for reason in place.dead.values():
+        assert reason.endswith("ZeroDivisionError: no face in it")
+        assert "in function" in reason
+        assert "calling.py" not in reason
+
+
 def test_errors_are_tried_again_up_to_their_number(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outlast.worker.settling._FIRST_DELAY_SECONDS", 0.001)
     tries: Counter = Counter()
@@ -198,6 +219,31 @@ def test_a_sink_that_does_not_answer_ends_the_worker_and_gives_the_items_back(pl
     stats = place.queue.stats()
     assert (stats.ready, stats.leased, stats.done) == (6, 0, 0)
     assert all((item.errors, item.deaths) == (0, 0) for item in place.queue.items())
+
+
+def test_a_keeper_that_looks_while_a_chunk_is_acknowledged_loses_nothing(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """B31: the lease is gone because it is settled, and the worker does not know yet that it is."""
+    acknowledge, looks = place.queue.ack, []
+
+    def ack(lease: Lease, *given: object, **more: object) -> frozenset[str]:
+        done = acknowledge(lease, *given, **more)
+        looks.append(threading.Thread(target=worker._on_lost, args=(lease.renewal,)))
+        looks[-1].start()
+        looks[-1].join(0.05)
+        return done
+
+    place.queue.ack = ack
+    with outlast.Worker(place.queue, sink=place.sink, chunk=3) as worker:
+        for chunk in worker:
+            for item in chunk:
+                chunk.done(item, 1)
+    for look in looks:
+        look.join()
+    assert len(looks) == 2
+    assert len(place.results) == worker.summary.computed == 6
+    assert "was lost" not in capsys.readouterr().err
 
 
 def test_the_explicit_form_does_the_same(place: Place) -> None:

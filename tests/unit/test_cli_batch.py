@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from outlast.cli.main import main
-from outlast.cli.progress import Look, Pace
+from outlast.cli.progress import Look, Pace, progress
 from outlast.items import Draft, Failure
 from outlast.registry import open_queue
 from outlast.testing import MemorySink
@@ -115,6 +116,38 @@ def test_a_publish_that_breaks_off_says_that_it_can_be_run_again(queue: str) -> 
     said = run("publish", queue, "good.txt", "bad.csv")
     assert "cut short after 2 rows; what is published stays, so run it again" in said.stderr
     assert counts(queue)["ready"] == 2
+
+
+def test_publish_needs_no_place_for_temporary_files(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/proc/none")
+    Path("a.csv").write_text("id,x\n1,a\n2\n")
+    assert run("publish", queue, "a.csv").stdout.startswith("1 new, 0 already there, 1 rejected\n")
+
+
+def test_a_file_whose_name_is_no_text_is_rejected_by_itself(queue: str) -> None:
+    Path("in").mkdir()
+    Path("in/good.png").write_bytes(b"")
+    (Path("in") / os.fsdecode(b"bad\xff.png")).write_bytes(b"")
+    said = run("publish", queue, "in")
+    assert (said.exit_code, said.stdout.splitlines()[0]) == (1, "1 new, 0 already there, 1 rejected")
+    assert "surrogate" in said.stdout
+
+
+def test_where_there_is_no_terminal_a_line_comes_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    looks = iter([Look(0, 0.0), None, Look(30, 0.3)])
+    enough = threading.Event()
+
+    def look() -> Look | None:
+        found = next(looks, None)
+        if found is None:
+            enough.set()
+        return found
+
+    with progress("working", look, window_seconds=10.0, line_seconds=0.01):
+        enough.wait(10)
+        enough.clear()
+        enough.wait(10)
+    assert re.fullmatch(r"outlast: working: 30 items, [\d,]+/s, 30%, .* left\n", capsys.readouterr().err)
 
 
 def test_a_name_cannot_steer_the_terminal(queue: str) -> None:
@@ -361,7 +394,7 @@ def test_ctrl_c_ends_a_publish_with_a_word(queue: str) -> None:
         [*_OUTLAST, "publish", queue, "-", "--format", "txt"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as publisher:
         assert publisher.stdin is not None
-        publisher.stdin.write("a\n" * 200_000)  # more than the pipe holds: it has been read when this is written
+        publisher.stdin.write("a\n" * 40_000)  # more than the pipe holds: it has been read when this is written
         publisher.stdin.flush()
         publisher.send_signal(signal.SIGINT)
         publisher.wait(timeout=30)

@@ -190,13 +190,14 @@ def test_a_queue_that_nobody_has_published_to_is_told(folder: Path) -> None:
 
 def test_progress_over_all_workers_is_on_the_terminal(folder: Path) -> None:
     queue = published()
+    outlast.Queue(queue).publish(str(number) for number in range(90))  # enough to be looked at on a busy machine
     primary, secondary = os.openpty()
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     words = [*_OUTLAST, "work", queue, "label:slow", "--sink", SINK, "--chunk", "1"]
     with subprocess.Popen(words, env=env, stdout=subprocess.PIPE, stderr=secondary) as worker:
         os.close(secondary)
         shown = ""
-        while not re.search(r"[1-9] items, .*/s, [1-9]0%, .* left", shown):
+        while not re.search(r"[1-9]\d* items, .*/s, [1-9]\d*%, .* left", shown):
             shown += os.read(primary, 1000).decode()
         worker.send_signal(signal.SIGTERM)
         out, _ = worker.communicate(timeout=30)

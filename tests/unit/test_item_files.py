@@ -122,6 +122,7 @@ WRONG_ROWS: dict[str, tuple[str, bytes, list[tuple[int, object, str | None]]]] =
     "csv-empty-id": ("a.csv", b"id,x\n,c\n2,c\n", [(2, "", None), (3, "2", None)]),
     "txt-bytes": ("a.txt", b"a\n\xff\nb\n", [(1, "a", None), (2, None, "UTF-8"), (3, "b", None)]),
     "jsonl-torn": ("a.jsonl", b'{"id": "a"}\n{"id": "b", "x', [(1, "a", None), (2, None, "no JSON: Unterminated")]),
+    "jsonl-nul": ("a.jsonl", b'{"id": "a"}\n\0\0\xff\n{"id": "b"}\n', [(1, "a", None), (2, None, ""), (3, "b", None)]),
     "jsonl-array": ("a.jsonl", b'{"id": "a"}\n[1]\n"x"\n', [(1, "a", None), (2, None, "list"), (3, None, "str")]),
     "jsonl-nan": ("a.jsonl", b'{"id": "a", "x": NaN}\n{"id": "b"}\n', [(1, None, "NaN"), (2, "b", None)]),
     "jsonl-infinity": ("a.jsonl", b'{"id": "a", "x": [-Infinity]}\n', [(1, None, "-Infinity")]),
@@ -338,11 +339,11 @@ print(count, most_kib() - before)
 
 
 def test_memory_does_not_grow_with_a_row_group_of_parquet(tmp_path: Path) -> None:
-    table = pa.table({"id": range(100_000), "x": [os.urandom(500).hex() for _ in range(100_000)]})
+    table = pa.table({"id": range(60_000), "x": [os.urandom(500).hex() for _ in range(60_000)]})
     pq.write_table(table, tmp_path / "a.parquet", compression="none", use_dictionary=False)
     words = [sys.executable, "-c", _MOST_KIB + _READ_PARQUET, str(tmp_path / "a.parquet")]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     count, grown_kib = map(int, done.stdout.split())
-    assert count == 100_000
-    assert (tmp_path / "a.parquet").stat().st_size > 100_000_000
-    assert grown_kib < 60_000
+    assert count == 60_000
+    assert (tmp_path / "a.parquet").stat().st_size > 60_000_000
+    assert grown_kib < 45_000

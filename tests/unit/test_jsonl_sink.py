@@ -4,6 +4,7 @@ import errno
 import fcntl
 import json
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from outlast.errors import SettingsError, SinkUnreachable
 from outlast.items import LeasedItem, Result
 from outlast.sinks import jsonl, jsonl_file, result_lines
 from outlast.sinks.jsonl import JsonlSink
+from outlast.sinks.jsonl_index import JsonlIndex
 from outlast.sinks.result_lines import line_of, rest_of_glued
 
 
@@ -416,6 +418,46 @@ def test_a_disk_too_full_for_a_copy_leaves_the_file_as_it_is(
     assert "could not be made smaller" in capsys.readouterr().err
     assert {str(said["id"]): said["value"] for said in lines(path)} == {"a": 1, "b": 2, "c": 1}
     assert sorted(one.name for one in path.parent.iterdir()) == ["results.jsonl", "results.jsonl.index"]
+
+
+def test_an_index_that_cannot_be_written_leaves_the_file_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = opened(path)
+    sink.store(results("a"))
+    before = path.read_bytes()
+
+    def full(*_all: object, **_named: object) -> None:
+        raise SinkUnreachable("database or disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(JsonlIndex, "add", full)
+        with pytest.raises(SinkUnreachable):
+            sink.store(results("a", "b", value="2", claim=2))
+    assert path.read_bytes() == before
+    sink.store(results("b"))
+    assert [said["id"] for said in lines(path)] == ["a", "b"]
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_child_that_was_forked_under_the_lock_does_not_keep_it(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink, children, real = opened(path), list[int](), os.pwrite
+
+    def forking(handle: int, data: memoryview, start: int) -> int:
+        if not children:
+            children.append(os.fork())
+            if not children[0]:
+                time.sleep(60)
+                os._exit(0)
+        return real(handle, data, start)
+
+    monkeypatch.setattr(jsonl_file, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(os, "pwrite", forking)
+    try:
+        sink.store(results("a"))
+        sink.store(results("b"))
+        assert set(by_id(sink)) == {"a", "b"}
+    finally:
+        os.kill(children[0], signal.SIGKILL)
+        os.waitpid(children[0], 0)
 
 
 def test_who_waits_for_a_lock_gives_up_only_when_its_holder_shows_no_life(

@@ -1,5 +1,7 @@
 """Pub/Sub without a server: URLs, requests of allowed size, and what the service's errors become."""
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,11 @@ from google.rpc.status_pb2 import Status
 
 from outlast.errors import QueueUnreachable, SettingsError
 from outlast.items import Draft
+from outlast.queues.pubsub import open_pubsub
 from outlast.queues.pubsub_address import read_address
 from outlast.queues.pubsub_checks import Checks
 from outlast.queues.pubsub_service import PubsubService, _pieces, _requests
+from outlast.registry import with_ledger
 
 URL = "pubsub://project-1/images?topic=T-1"
 
@@ -95,6 +99,25 @@ def test_another_shape_is_refused(url: str) -> None:
         read_address(url)
 
 
+@pytest.mark.parametrize(
+    ("url", "sink", "ledger"),
+    [
+        (URL, "sqlite:///r.db?table=labels", "sqlite:///r.db"),
+        ("pubsub://project-1/images", "sqlite:////a/b c.db", "sqlite:////a/b c.db"),
+        (
+            URL,
+            "postgresql://u:p%40ss@h/d?sslmode=require&table=labels",
+            "postgresql://u:p%40ss@h/d?sslmode=require&queue=project-1%2Fimages",
+        ),
+        (f"{URL}&ledger=sqlite:///own.db", "sqlite:///r.db", "sqlite:///own.db"),
+        (URL, "jsonl:results.jsonl", None),
+        (URL, "gs://bucket/results", None),
+    ],
+)
+def test_the_ledger_is_in_the_sinks_database_unless_the_url_names_one(url: str, sink: str, ledger: str | None) -> None:
+    assert read_address(with_ledger(open_pubsub(url), sink).url).ledger == ledger
+
+
 # --- requests ---------------------------------------------------------------------------------------
 
 
@@ -168,7 +191,7 @@ def test_what_no_repetition_mends_comes_with_the_command_that_does(code: Any, to
 def test_without_the_permission_to_look_nothing_is_told_and_all_goes_on() -> None:
     warned: list[str] = []
     made, client = service(Failed(grpc.StatusCode.PERMISSION_DENIED))
-    checks = Checks(read_address(URL), made, warned.append)
+    checks = Checks(read_address(URL), made.facts, warned.append)
     checks.before_leasing()
     checks.before_leasing()
     assert warned == []
@@ -181,3 +204,22 @@ def test_missing_credentials_are_a_setting(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
     with pytest.raises(SettingsError, match="gcloud auth application-default login"):
         PubsubService(read_address(URL)).pull(1)
+
+
+def test_a_queue_with_a_ledger_is_opened_extended_and_looked_at_without_the_client_library(tmp_path: Path) -> None:
+    program = f"""
+import sys
+from outlast.registry import open_queue
+queue = open_queue("pubsub://project-1/images?ledger=sqlite:///{tmp_path}/ledger.db")
+assert queue.stats().dead == 0
+assert not queue.extend('["pubsub","1",{{"a":["b"]}}]', 10)
+queue.close()
+assert "grpc" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_a_missing_extra_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "grpc_status", None)
+    with pytest.raises(SettingsError, match=r"needs grpc_status: pip install 'outlast\[pubsub\]'"):
+        open_pubsub(URL)

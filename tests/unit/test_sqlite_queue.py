@@ -111,3 +111,32 @@ def test_a_table_of_another_shape_is_left_alone(tmp_path: Path) -> None:
     connection.close()
     with pytest.raises(outlast.SettingsError, match="version, claim"):
         open_sink(f"sqlite:///{tmp_path}/r.db?table=labels").prepare()
+
+
+def test_who_only_looks_makes_no_file(tmp_path: Path) -> None:
+    queue = outlast.Queue(f"sqlite:///{tmp_path}/typo.db")
+    assert queue.stats().ready == 0
+    assert list(queue.items()) == []
+    assert queue.retry() == 0
+    assert _taken(queue.port) is None
+    assert not queue.port.extend("1", 5.0)
+    assert list(tmp_path.iterdir()) == []
+    queue.publish({"a": 1})
+    assert queue.stats().ready == 1
+
+
+def test_ids_alone_can_be_published_and_what_is_rejected_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with outlast.Queue(f"sqlite:///{tmp_path}/work.db") as queue:
+        assert queue.publish(["a", "b"]).new == 2
+        assert {item.id: item.payload for item in queue.items()} == {"a": '{"id":"a"}', "b": '{"id":"b"}'}
+        assert capsys.readouterr().err == ""
+        assert len(queue.publish({7: 1, "c": 1}).rejected) == 1  # type: ignore[dict-item]  # what a user may try
+        assert "1 of the rows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("url", ["results.db", "out.JSONL", "a/b.parquet", "x.csv"])
+def test_a_sink_without_its_scheme_is_no_folder(url: str) -> None:
+    with pytest.raises(outlast.SettingsError, match="write"):
+        open_sink(url)

@@ -17,7 +17,6 @@ from outlast.errors import OutlastError
 from outlast.settings import console_for
 
 CTRL_C = 130  # the exit code of what was ended by Ctrl-C: 128 + SIGINT, as shells have it
-_LINE_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
 _LOOK_SHARE = 0.02  # of the time that goes by, at most, may be spent on looking
 _MOST_SAMPLES = 2000
@@ -78,15 +77,18 @@ class Pace:
 
 
 @contextmanager
-def progress(what: str, look: Callable[[], Look | None], *, window_seconds: float) -> Iterator[None]:
-    """Shows how far it is while the block runs. `look` is called in a thread; None, or an error of ours: not known now.
+def progress(
+    what: str, look: Callable[[], Look | None], *, window_seconds: float, line_seconds: float
+) -> Iterator[None]:
+    """Shows how far it is while the block runs; a line every `line_seconds` where there is no terminal.
 
-    Looking takes no more than a fiftieth of the time.
+    `look` is called in a thread, and takes no more than a fiftieth of the time. None, or an error of ours, means that
+    it is not known now.
     """
     pace, over = Pace(window_seconds), threading.Event()
-    watcher = threading.Thread(
-        target=_on_screen if sys.stderr.isatty() else _in_lines, args=(what, look, pace, over), daemon=True
-    )
+    every, show = (_LOOK_SECONDS, _on_screen) if sys.stderr.isatty() else (line_seconds, _in_lines)
+    looks = _looks(look, pace, over, every)
+    watcher = threading.Thread(target=show, args=(what, looks, pace), name="outlast-progress", daemon=True)
     watcher.start()
     try:
         yield
@@ -95,25 +97,23 @@ def progress(what: str, look: Callable[[], Look | None], *, window_seconds: floa
         watcher.join(timeout=2.0)  # a look that hangs must not keep the process
 
 
-def _on_screen(what: str, look: Callable[[], Look | None], pace: Pace, over: threading.Event) -> None:
+def _on_screen(what: str, looks: Iterator[Look], pace: Pace) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}", markup=False))
     together = sys.stdout.isatty()  # what is printed goes above the bar, unless it goes elsewhere
     shown = Progress(*columns, console=Screen(stderr=True), transient=True, redirect_stdout=together)
     with shown:
         shown.console.show_cursor(True)  # a worker that has to leave at once could not bring it back
         task = shown.add_task(what, total=None, said="")
-        for found in _looks(look, pace, over, _LOOK_SECONDS):
+        for found in looks:
             total = None if found.share is None else 1.0
             shown.update(task, total=total, completed=found.share or 0.0, said=pace.words())
 
 
-def _in_lines(what: str, look: Callable[[], Look | None], pace: Pace, over: threading.Event) -> None:
+def _in_lines(what: str, looks: Iterator[Look], pace: Pace) -> None:
     console = console_for(os.environ)
-    first = True
-    for _ in _looks(look, pace, over, _LINE_SECONDS):
-        if not first:
+    for number, _ in enumerate(looks):
+        if number:
             console.info(f"{what}: {pace.words()}")
-        first = False
 
 
 def _looks(look: Callable[[], Look | None], pace: Pace, over: threading.Event, every_seconds: float) -> Iterator[Look]:

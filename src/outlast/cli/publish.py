@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import click
 
@@ -26,6 +26,8 @@ _SHOWN = 20
 _LONGEST_REASON = 300
 _BATCHES = 20  # after so many what was rejected is put down, so that memory does not grow with it
 _RATE_WINDOW_SECONDS = 30.0
+_LINE_SECONDS = 30.0
+_MOST_KEPT_BYTES = 1 << 20  # in memory: not every container has a place for temporary files
 
 
 @click.command()
@@ -88,15 +90,19 @@ def publish(
         port.close()
 
 
+def _kept_rows() -> IO[str]:
+    return cast(IO[str], tempfile.SpooledTemporaryFile(_MOST_KEPT_BYTES, "w+", encoding="utf-8"))
+
+
 @dataclass(slots=True)
 class Tally:
-    """What became of rows so far. Those that were rejected are kept in a temporary file."""
+    """What became of rows so far. If many were rejected, these are kept in a temporary file."""
 
     rows: int = 0
     new: int = 0
     already: int = 0
     rejected: int = 0
-    _kept: IO[str] = field(default_factory=lambda: tempfile.TemporaryFile("w+", encoding="utf-8"))  # noqa: SIM115 - closed in __exit__
+    _kept: IO[str] = field(default_factory=_kept_rows)
 
     def __enter__(self) -> "Tally":
         return self
@@ -146,7 +152,12 @@ def _in_words(one: dict[str, Any]) -> str:
 def _publish_all(port: Queue, sources: Sequence[Source], id_column: str, tally: Tally) -> None:
     """Publishes file by file, so that each reason names its file."""
     try:
-        with progress("publishing", lambda: _look(sources, tally), window_seconds=_RATE_WINDOW_SECONDS):
+        with progress(
+            "publishing",
+            lambda: _look(sources, tally),
+            window_seconds=_RATE_WINDOW_SECONDS,
+            line_seconds=_LINE_SECONDS,
+        ):
             for source in sources:
                 rows = tally.counted(source.rows(id_column))
                 while (first := next(rows, None)) is not None:

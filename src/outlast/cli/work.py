@@ -23,6 +23,7 @@ from outlast.worker.batch import BatchFunction, batch
 from outlast.worker.options import checked_options
 
 _RATE_WINDOW_SECONDS = 60.0
+_LINE_SECONDS = 300.0  # of each of perhaps a thousand workers
 _FUNCTIONS = ("setup", "load")
 
 
@@ -86,7 +87,10 @@ def work(*, queue: str, function: str, sink: str, as_json: bool, **options: Any)
             settings = {**called.options, **settings}
             called = called.function
         try:
-            with progress("working", lambda: _look(port), window_seconds=_RATE_WINDOW_SECONDS):
+            looking = progress(
+                "working", lambda: _look(port), window_seconds=_RATE_WINDOW_SECONDS, line_seconds=_LINE_SECONDS
+            )
+            with looking:
                 drained = batch(queue, sink=sink, **settings)(called).run()
         except KeyboardInterrupt:
             console_for(os.environ).notice("stopped: what was finished is stored, and the rest is given back")

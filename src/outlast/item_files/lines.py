@@ -1,5 +1,6 @@
 """Items in files of text: csv, tsv, JSON lines, and one id a line. Always UTF-8; a byte order mark is passed over."""
 
+import codecs
 import csv
 import io
 import json
@@ -223,8 +224,18 @@ def _head(content: io.BufferedReader, name: str) -> bytes:
     for begin, what in _KINDS.items():
         if head.startswith(begin):
             raise SettingsError(f"{name} is {what}")
-    if b"\0" in head:
+    first = head.partition(b"\n")[0]  # of a file of text this is text, whatever has happened to what follows
+    if b"\0" in first or (b"\0" in head and not _is_utf8(first)):
         raise SettingsError(f"{name} is no text; --format says what it is, unless its name does")
     if b"\r" in head and b"\n" not in head and not head.endswith(b"\r"):
         raise SettingsError(f"{name} ends its lines with CR alone; `tr '\\r' '\\n'` mends that")
     return head
+
+
+def _is_utf8(begin: bytes) -> bool:
+    """Whether it may be the beginning of UTF-8 text; it may end inside a character."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(begin)
+    except UnicodeDecodeError:
+        return False
+    return True

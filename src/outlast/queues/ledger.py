@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard
 
 from outlast.items import Draft, Lease, Queue
 
@@ -23,7 +23,6 @@ class Standing:
     unknown: frozenset[str] = frozenset()
 
 
-@runtime_checkable
 class Ledger(Queue, Protocol):
     """A queue that decides what becomes of a broker's messages. A `retry` of an item forgets that it was sent.
 
@@ -63,3 +62,9 @@ class Ledger(Queue, Protocol):
     def mark_sent(self, ids: Sequence[str]) -> None:
         """The broker has these items; durable when it returns."""
         ...
+
+
+def is_ledger(queue: Queue) -> TypeGuard[Ledger]:
+    """Whether a queue has these verbs; asks its class, since its properties may have to connect."""
+    verbs = {name for name in vars(Ledger) if not name.startswith("_")}
+    return all(hasattr(type(queue), name) for name in verbs)

@@ -2,6 +2,7 @@
 
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar
@@ -21,11 +22,14 @@ from outlast.items import (
 )
 from outlast.postgresql import PATIENCE_SECONDS, Connection, PostgresDatabase, one_trip, rows_to_read
 from outlast.queues import postgres_statements as sql
+from outlast.queues.ledger import Standing
 
 _MOST_PAYLOAD_BYTES = 64 << 20
 _MOST_ID_BYTES = 2000  # an entry of an index has to fit into a third of a page
 _OLDEST_SERVER = 130_000
 _FIRST_PAGE = 100
+_SLOW_LOOK_SECONDS = 0.02
+_LOOKS_BETWEEN = 20
 
 T = TypeVar("T")
 
@@ -50,6 +54,7 @@ class PostgresQueue:
         self._queue_name = self._database.options.get("queue", "default")
         if not self._queue_name or "\0" in self._queue_name:
             raise SettingsError(f"{self._database.shown}: queue={self._queue_name!r} is not a queue's name")
+        self._last_found, self._look_from_start = 0, 0.0
         self._making = threading.Lock()
         self._made: int | None = None
 
@@ -85,14 +90,17 @@ class PostgresQueue:
             "seconds": seconds,
             "begin": begin,
             "max_deaths": max_deaths,
+            "after": 0,
         }
 
         def work(connection: Connection, again: bool) -> list[Any]:
             if again and (rows := connection.execute(sql.OF_LEASE, told).fetchall()):
                 return rows
+            begun, after = time.monotonic(), self._after()
             with one_trip(connection, durable=False):
-                taken = connection.execute(sql.TAKE_UNLESS, told)
+                taken = connection.execute(sql.TAKE_UNLESS, {**told, "after": after})
             if rows := taken.fetchall():
+                self._remember(after, time.monotonic() - begun, max(row[0] for row in rows))
                 return rows
             with one_trip(connection, durable=False):
                 connection.execute(sql.END_EXPIRED, told)
@@ -102,6 +110,20 @@ class PostgresQueue:
 
         rows = sorted(self._database.run(work))
         return _lease(number, rows) if rows else None
+
+    # The index of what is ready keeps the entries of what was, until the server cleans up, which a long transaction of
+    # anybody prevents. Where it takes long to read past these, the next looks begin behind what was found last, and
+    # only now and then at the oldest.
+
+    def _after(self) -> int:
+        """The number behind which to look; 0 when it is time to look from the beginning."""
+        return self._last_found if time.monotonic() < self._look_from_start else 0
+
+    def _remember(self, after: int, took_seconds: float, last_found: int) -> None:
+        self._last_found = last_found
+        if after == 0:
+            pause = _LOOKS_BETWEEN * took_seconds if took_seconds > _SLOW_LOOK_SECONDS else 0.0
+            self._look_from_start = time.monotonic() + pause
 
     def begin(self, lease: Lease) -> bool:
         return self._change_lease(sql.BEGIN, int(lease.token))
@@ -138,6 +160,7 @@ class PostgresQueue:
         return self._settle(sql.ACK, lease, dict.fromkeys(ids, ""), storing=storing)
 
     def release(self, lease: Lease, ids: Sequence[str]) -> frozenset[str]:
+        self._look_from_start = 0.0
         return self._settle(sql.RELEASE, lease, dict.fromkeys(ids, ""))
 
     def fail(
@@ -212,6 +235,83 @@ class PostgresQueue:
 
         return self._once(work)
 
+    # --- as the ledger of a broker (outlast.queues.ledger) ------------------------------------------
+
+    def dedicate(self, name: str) -> str | None:
+        told = {"queue": self._number(), "name": name}
+
+        def work(connection: Connection, _: bool) -> str | None:
+            with one_trip(connection):
+                connection.execute(sql.DEDICATE, told)
+                ledger = connection.execute(sql.LEDGER, told)
+            row = ledger.fetchone()
+            return None if row is None else str(row[0])
+
+        return self._database.run(work)
+
+    def strangers(self, *, seen: bool = False) -> bool:
+        told = {"queue": self._number()}
+
+        def work(connection: Connection, _: bool) -> bool:
+            with one_trip(connection):
+                if seen:
+                    connection.execute(sql.SEE_STRANGERS, told)
+                ledger = connection.execute(sql.LEDGER, told)
+            row = ledger.fetchone()
+            return row is not None and bool(row[1])
+
+        return self._database.run(work)
+
+    def lease_named(self, ids: Sequence[str], seconds: float, *, begin: bool, max_deaths: int) -> Standing:
+        named = list(dict.fromkeys(ids))
+        strange = frozenset(one for one in named if _refusal(one) is not None)
+        if strange:
+            return Standing(unknown=strange)
+        number = secrets.randbits(62)
+        told = {
+            "queue": self._number(),
+            "lease": number,
+            "ids": named,
+            "seconds": seconds,
+            "begin": begin,
+            "max_deaths": max_deaths,
+        }
+
+        def work(connection: Connection, again: bool) -> Standing:
+            if again and (taken := connection.execute(sql.OF_LEASE, told)).rowcount:
+                standing = connection.execute(sql.STANDING, told)
+            else:
+                with one_trip(connection, durable=False):
+                    connection.execute(sql.END_EXPIRED, told)
+                    connection.execute(sql.MAKE_DUE, told)
+                    taken = connection.execute(sql.TAKE_NAMED, told)
+                    standing = connection.execute(sql.STANDING, told)
+            rows = sorted(taken.fetchall())
+            return _standing(named, _lease(number, rows) if rows else None, standing.fetchall())
+
+        return self._database.run(work)
+
+    def held(self, renewal: str) -> frozenset[str]:
+        return frozenset(row[0] for row in self._look(sql.HELD, {"lease": int(renewal)}))
+
+    def unsent(self, ids: Sequence[str]) -> Sequence[Draft]:
+        return [Draft(*row) for row in self._look(sql.UNSENT, self._named(ids))]
+
+    def mark_sent(self, ids: Sequence[str]) -> None:
+        told = self._named(ids)
+
+        def work(connection: Connection, _: bool) -> None:
+            with one_trip(connection):
+                connection.execute(sql.MARK_SENT, told)
+
+        self._database.run(work)
+
+    def _named(self, ids: Sequence[str]) -> dict[str, Any]:
+        return {"queue": self._number(), "ids": [one for one in ids if _refusal(one) is None]}
+
+    def _look(self, statement: str, told: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        return self._database.run(partial(_page, statement, told))
+
     def close(self) -> None:
         self._database.close()
 
@@ -274,6 +374,24 @@ def _page(statement: str, told: Mapping[str, Any], connection: Connection, _: bo
 
 def _lease(number: int, rows: Sequence[tuple[Any, ...]]) -> Lease:
     return Lease(str(number), str(number), tuple(LeasedItem(*row[1:]) for row in rows))
+
+
+def _standing(named: Sequence[str], lease: Lease | None, rows: Sequence[tuple[Any, ...]]) -> Standing:
+    """What rows of (id, state, whether it is of this lease, seconds until it is due, until its lease ends) say."""
+    held: dict[str, float] = {}
+    later: dict[str, float] = {}
+    for name, state, mine, due, ends in rows:
+        if state == sql.LEASED and not mine:
+            held[name] = ends or 0.0
+        elif state < sql.LEASED:
+            later[name] = due or 0.0
+    return Standing(
+        lease=lease,
+        settled=frozenset(row[0] for row in rows if row[1] > sql.LEASED),
+        held=held,
+        later=later,
+        unknown=frozenset(named) - {row[0] for row in rows},
+    )
 
 
 def _publish(connection: Connection, told: Mapping[str, Any]) -> tuple[tuple[int, tuple[str, ...]], str]:

@@ -47,6 +47,9 @@ SCHEMA = (
     """CREATE TABLE IF NOT EXISTS outlast_counts (
         queue integer NOT NULL, slot integer NOT NULL, ready bigint NOT NULL, leased bigint NOT NULL,
         done bigint NOT NULL, dead bigint NOT NULL, PRIMARY KEY (queue, slot)) WITH (fillfactor = 50)""",
+    """CREATE TABLE IF NOT EXISTS outlast_ledgers (
+        queue integer PRIMARY KEY, name text COLLATE "C" NOT NULL, strangers boolean NOT NULL DEFAULT false)""",
+    "CREATE TABLE IF NOT EXISTS outlast_sent (seq bigint PRIMARY KEY)",
 )
 EXISTS = "SELECT to_regclass('outlast_queues') IS NOT NULL"
 FIND_QUEUE = "SELECT queue, format FROM outlast_queues WHERE name = %s"
@@ -103,14 +106,8 @@ MAKE_DUE = """UPDATE outlast_items SET state = CASE WHEN deaths > 0 THEN 1 ELSE 
         SELECT seq FROM outlast_items WHERE queue = %(queue)s AND state = 2 AND not_before <= (SELECT clock_timestamp())
         ORDER BY not_before LIMIT 1000 FOR UPDATE SKIP LOCKED))"""
 _ITEM = "seq, id, payload, claim, errors, deaths, releases"
-_TAKE = f"""WITH others AS (
-        SELECT seq FROM outlast_items WHERE queue = %(queue)s AND state = 0 AND {{unless}}
-        ORDER BY seq LIMIT %(most)s FOR UPDATE SKIP LOCKED),
-    suspect AS (
-        SELECT seq FROM outlast_items WHERE queue = %(queue)s AND state = 1 AND {{unless}}
-            AND NOT EXISTS (SELECT FROM others)
-        ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED),
-    taken AS (
+# What was found is leased.
+_TAKEN = f"""taken AS (
         UPDATE outlast_items SET state = 3, lease = %(lease)s, claim = claim + 1
         WHERE seq = ANY (ARRAY(SELECT seq FROM others UNION ALL SELECT seq FROM suspect))
         RETURNING {_ITEM}),
@@ -121,6 +118,14 @@ _TAKE = f"""WITH others AS (
         FROM taken HAVING count(*) > 0),
     counted AS ({_count("taken", "-count(*)", "count(*)", "0", "0")})
     SELECT {_ITEM} FROM taken"""
+_TAKE = f"""WITH others AS (
+        SELECT seq FROM outlast_items WHERE queue = %(queue)s AND state = 0 AND seq > %(after)s AND {{unless}}
+        ORDER BY seq LIMIT %(most)s FOR UPDATE SKIP LOCKED),
+    suspect AS (
+        SELECT seq FROM outlast_items WHERE queue = %(queue)s AND state = 1 AND {{unless}}
+            AND NOT EXISTS (SELECT FROM others)
+        ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED),
+    {_TAKEN}"""
 # Takes nothing where something has to be ended first. Most often nothing has, and to plan for it takes the server
 # longer than all the rest.
 TAKE_UNLESS = _TAKE.format(
@@ -139,6 +144,35 @@ EXPIRE = "UPDATE outlast_leases SET until = '-infinity' WHERE lease = %s"
 LIFT = f"""UPDATE outlast_items AS i SET claim = told.claim
     FROM unnest(%(ids)b::text[], %(claims)b::bigint[]) AS told (id, claim)
     WHERE i.{_OF_LEASE} AND i.id = told.id AND i.lease = %(lease)s AND i.state = 3 AND i.claim < told.claim"""
+
+# --- as the ledger of a broker ------------------------------------------------------------------------
+
+DEDICATE = """INSERT INTO outlast_ledgers (queue, name) SELECT %(queue)s, %(name)s
+    WHERE NOT EXISTS (SELECT FROM outlast_items WHERE queue = %(queue)s) ON CONFLICT (queue) DO NOTHING"""
+LEDGER = "SELECT name, strangers FROM outlast_ledgers WHERE queue = %(queue)s"
+SEE_STRANGERS = "UPDATE outlast_ledgers SET strangers = true WHERE queue = %(queue)s"
+_NAMED = "queue = %(queue)s AND id = ANY (%(ids)b::text[])"
+TAKE_NAMED = f"""WITH known AS (
+        SELECT count(*) = cardinality(%(ids)b::text[]) AS whole FROM outlast_items WHERE {_NAMED}),
+    others AS (
+        SELECT seq FROM outlast_items WHERE {_NAMED} AND state = 0 AND (SELECT whole FROM known)
+        ORDER BY seq FOR UPDATE SKIP LOCKED),
+    suspect AS (
+        SELECT seq FROM outlast_items WHERE {_NAMED} AND state = 1 AND (SELECT whole FROM known)
+            AND NOT EXISTS (SELECT FROM outlast_items WHERE queue = %(queue)s AND state = 0)
+        ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED),
+    {_TAKEN}"""
+STANDING = f"""SELECT id, state, coalesce(lease = %(lease)s, false),
+        extract(epoch FROM not_before - clock_timestamp())::double precision,
+        extract(epoch FROM (SELECT until FROM outlast_leases WHERE outlast_leases.lease = outlast_items.lease)
+            - clock_timestamp())::double precision
+    FROM outlast_items WHERE {_NAMED}"""
+HELD = f"SELECT id FROM outlast_items WHERE {_OF_LEASE} AND lease = %(lease)s AND state = 3"
+UNSENT = f"""SELECT id, payload FROM outlast_items WHERE {_NAMED} AND state < 3
+        AND NOT EXISTS (SELECT FROM outlast_sent WHERE outlast_sent.seq = outlast_items.seq)
+    ORDER BY seq"""
+MARK_SENT = f"""INSERT INTO outlast_sent (seq) SELECT seq FROM outlast_items WHERE {_NAMED} ORDER BY seq
+    ON CONFLICT (seq) DO NOTHING"""
 
 # --- how an item's lease ends -------------------------------------------------------------------------
 
@@ -206,9 +240,10 @@ def retry_of(state: State, *, all_of_them: bool) -> str:
     """Makes items ready again."""
     named = "" if all_of_them else "AND id = ANY (%(ids)b::text[])"
     retried = f"""UPDATE outlast_items SET state = 0, errors = 0, deaths = 0, releases = 0, reason = NULL, lease = NULL
-        WHERE queue = %(queue)s AND {_is_in(state)} {named} RETURNING 1"""
+        WHERE queue = %(queue)s AND {_is_in(state)} {named} RETURNING seq"""
     gone = {"done": "0", "dead": "0"} | {state: "-count(*)"}
     return f"""WITH retried AS ({retried}),
+        forgotten AS (DELETE FROM outlast_sent WHERE seq IN (SELECT seq FROM retried)),
         counted AS ({_count("retried", "count(*)", "0", gone["done"], gone["dead"])})
         SELECT count(*), pg_current_xact_id()::text FROM retried"""
 

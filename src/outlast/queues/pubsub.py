@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from outlast.console import Console
 from outlast.errors import QueueUnreachable, SettingsError
@@ -24,13 +25,24 @@ from outlast.items import (
     State,
     Storing,
 )
-from outlast.queues.ledger import Ledger, Standing
+from outlast.queues.ledger import Ledger, Standing, is_ledger
 from outlast.queues.pubsub_address import PubsubAddress, read_address
 from outlast.queues.pubsub_alone import PubsubAlone
-from outlast.queues.pubsub_checks import Checks, refused_drafts
-from outlast.queues.pubsub_messages import Delivery, Renewal, read_renewal, renewal_of
-from outlast.queues.pubsub_service import MOST_MESSAGES, MOST_PAYLOAD_BYTES, MOST_SECONDS, PubsubService
+from outlast.queues.pubsub_checks import Checks, SubscriptionFacts, refused_drafts
+from outlast.queues.pubsub_messages import (
+    MOST_MESSAGES,
+    MOST_PAYLOAD_BYTES,
+    MOST_SECONDS,
+    Delivery,
+    Renewal,
+    read_renewal,
+    renewal_of,
+)
+from outlast.queues.pubsub_opening import require_client, service_of
 from outlast.registry import open_queue
+
+if TYPE_CHECKING:
+    from outlast.queues.pubsub_service import PubsubService
 
 _HELD_ELSEWHERE_SECONDS = 10  # a duplicate waits so long, at most, before it asks again
 _SUSPECT_SECONDS = 1
@@ -47,15 +59,18 @@ def open_pubsub(url: str, ledger: Queue | None = None) -> Queue:
     counts nothing (PubsubAlone). Raises SettingsError for a URL that makes no sense.
     """
     address = read_address(url)
+    require_client(address)
     if address.ledger is not None:
         ledger = open_queue(address.ledger)
     elif ledger is not None:
         address = address.with_ledger(ledger.url)
     if ledger is None:
         return PubsubAlone(address)
-    if not isinstance(ledger, Ledger):
+    if not is_ledger(ledger):
         kind = ledger.url.partition("://")[0]
-        raise SettingsError(f"{address.shown}: a queue of {kind}:// cannot be a ledger; one of sqlite:// can")
+        raise SettingsError(
+            f"{address.shown}: a queue of {kind}:// cannot be a ledger; sqlite:// and postgresql:// can"
+        )
     return PubsubQueue(address, ledger)
 
 
@@ -73,17 +88,26 @@ class PubsubQueue:
         ledger: Ledger,
         *,
         quiet_seconds: float = _QUIET_SECONDS,
-        service: PubsubService | None = None,
+        service: "PubsubService | None" = None,
         warn: Callable[[str], None] | None = None,
     ) -> None:
         self._address, self._ledger = address, ledger
-        self._service = service or PubsubService(address)
-        self._checks = Checks(address, self._service, warn or Console().warning)
+        if service is not None:
+            self._service = service
+        self._warn = warn or Console().warning
+        self._checks = Checks(address, self._facts, self._warn)
         self._quiet_seconds = quiet_seconds
         self._quiet_since: float | None = None
         self._patient, self._strangers = True, False
         self._dedicating = threading.Lock()
         self._dedicated_by: int | None = None
+
+    @cached_property
+    def _service(self) -> "PubsubService":
+        return service_of(self._address)
+
+    def _facts(self) -> SubscriptionFacts | None:
+        return self._service.facts()
 
     @property
     def url(self) -> str:
@@ -150,14 +174,15 @@ class PubsubQueue:
         ack_ids: dict[str, list[str]] = {}
         for one in pulled:
             ack_ids.setdefault(one.id, []).append(one.ack_id)
-        named = list(ack_ids)
-        standing = self._ledger.lease_named(named, seconds, begin=begin, max_deaths=max_deaths)
+        standing = self._ledger.lease_named(list(ack_ids), seconds, begin=begin, max_deaths=max_deaths)
         if standing.unknown:
             foreign = {one.id: one.draft() for one in pulled if one.id in standing.unknown}
             self._strangers = self._strangers or self._ledger.strangers(seen=True)
-            self._ledger.publish(list(foreign.values()))
-            self._ledger.mark_sent(list(foreign))
-            standing = self._ledger.lease_named(named, seconds, begin=begin, max_deaths=max_deaths)
+            refused = dict(self._ledger.publish(list(foreign.values())).refused)
+            self._ledger.mark_sent([one for one in foreign if one not in refused])
+            self._put_away(refused, ack_ids)
+            known = [one for one in ack_ids if one not in refused]
+            standing = self._ledger.lease_named(known, seconds, begin=begin, max_deaths=max_deaths)
         renewal = Renewal("", ack_ids)
         if standing.settled:
             self._acknowledge(renewal.of(standing.settled))
@@ -166,6 +191,12 @@ class PubsubQueue:
         if standing.lease is None:
             return None
         return self._held_too(standing.lease, ack_ids, seconds)
+
+    def _put_away(self, refused: Mapping[str, str], ack_ids: Mapping[str, Sequence[str]]) -> None:
+        """Messages of others that the ledger cannot keep stay in the subscription, and are told."""
+        for one, reason in refused.items():
+            self._warn(f"{self._address.shown}: message {one!r} cannot be an item: {reason}; it stays where it is")
+            self._hold(ack_ids[one], MOST_SECONDS)
 
     def _held_too(self, lease: Lease, ack_ids: dict[str, list[str]], seconds: float) -> Lease:
         """The ledger's lease, with the messages, which are held for as long."""
@@ -234,10 +265,17 @@ class PubsubQueue:
     # --- looking ------------------------------------------------------------------------------------
 
     def stats(self) -> QueueStats:
-        """With `ready` None once messages have come that were not published here: nobody knows how many there are."""
-        self._strangers = self._strangers or self._ledger.strangers()
+        """The ledger's; but `ready` is None instead of 0 where nobody knows whether messages of others are to come.
+
+        That is so once some have come, and before the first pull where the ledger has nothing at all: it may not be
+        where they were published.
+        """
         stats = self._ledger.stats()
-        return replace(stats, ready=None) if self._strangers else stats
+        if stats.ready or stats.leased:
+            return stats
+        self._strangers = self._strangers or self._ledger.strangers()
+        unknown = self._strangers or (self._patient and _is_empty(stats))
+        return replace(stats, ready=None) if unknown else stats
 
     def items(self, state: State | None = None) -> Iterator[ItemState]:
         return self._ledger.items(state)
@@ -254,7 +292,8 @@ class PubsubQueue:
         return again
 
     def close(self) -> None:
-        self._service.close()
+        if "_service" in self.__dict__:
+            self._service.close()
         self._ledger.close()
 
     # --- to Pub/Sub, after the ledger ---------------------------------------------------------------
@@ -302,8 +341,6 @@ def _put_back(standing: Standing) -> dict[int, list[str]]:
         # A suspect comes at once after one that could be had; where none could, others are to come before it.
         soon = 0 if standing.lease is not None else _SUSPECT_SECONDS
         found.setdefault(_whole_seconds(left) if left > 0 else soon, []).append(one)
-    if standing.unknown:  # the ledger does not take them
-        found.setdefault(MOST_SECONDS, []).extend(standing.unknown)
     return found
 
 

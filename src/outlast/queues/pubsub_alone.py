@@ -5,7 +5,8 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 from outlast.clock import Clock, SystemClock
 from outlast.console import Console
@@ -23,9 +24,19 @@ from outlast.items import (
     Storing,
 )
 from outlast.queues.pubsub_address import PubsubAddress
-from outlast.queues.pubsub_checks import Checks, refused_drafts
-from outlast.queues.pubsub_messages import Renewal, read_renewal, renewal_of
-from outlast.queues.pubsub_service import MOST_MESSAGES, MOST_PAYLOAD_BYTES, MOST_SECONDS, PubsubService
+from outlast.queues.pubsub_checks import Checks, SubscriptionFacts, refused_drafts
+from outlast.queues.pubsub_messages import (
+    MOST_MESSAGES,
+    MOST_PAYLOAD_BYTES,
+    MOST_SECONDS,
+    Renewal,
+    read_renewal,
+    renewal_of,
+)
+from outlast.queues.pubsub_opening import service_of
+
+if TYPE_CHECKING:
+    from outlast.queues.pubsub_service import PubsubService
 
 _MOST_REASON_BYTES = 1000  # an attribute has at most 1024
 _MOST_REMEMBERED = 1000  # leases
@@ -44,17 +55,25 @@ class PubsubAlone:
         self,
         address: PubsubAddress,
         *,
-        service: PubsubService | None = None,
+        service: "PubsubService | None" = None,
         clock: Clock | None = None,
         warn: Callable[[str], None] | None = None,
     ) -> None:
+        if service is not None:
+            self._service = service
         self._address, self._warn = address, warn or Console().warning
-        self._service = service or PubsubService(address)
-        self._checks = Checks(address, self._service, self._warn)
+        self._checks = Checks(address, self._facts, self._warn)
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._open: dict[str, set[str]] = {}  # by token: what this process has leased and not settled
         self._until: dict[str, float] = {}  # by token, on the monotonic clock
+
+    @cached_property
+    def _service(self) -> "PubsubService":
+        return service_of(self._address)
+
+    def _facts(self) -> SubscriptionFacts | None:
+        return self._service.facts()
 
     @property
     def url(self) -> str:
@@ -189,7 +208,8 @@ class PubsubAlone:
         )
 
     def close(self) -> None:
-        self._service.close()
+        if "_service" in self.__dict__:
+            self._service.close()
 
     # --- what this process knows of its leases ------------------------------------------------------
 

@@ -3,23 +3,37 @@
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from outlast.errors import SettingsError
 from outlast.items import Draft
 from outlast.queues.pubsub_address import PubsubAddress
 from outlast.queues.pubsub_messages import MOST_ID_BYTES
-from outlast.queues.pubsub_service import PubsubService, SubscriptionFacts
 
 _ATTEMPTS_ADVISED = 100  # the most that a dead-letter policy takes (cloud.google.com/pubsub/docs/dead-letter-topics)
 _DEADLINE_ADVISED_SECONDS = 60
 _DELETED_TOPIC = "_deleted-topic_"
 
 
+@dataclass(frozen=True, slots=True)
+class SubscriptionFacts:
+    """What a subscription is set to. `most_attempts` and `dead_letter_topic` are None without a dead-letter policy."""
+
+    topic: str
+    ack_deadline_seconds: int
+    most_attempts: int | None
+    dead_letter_topic: str | None
+    pushes: bool
+
+
+Look = Callable[[], SubscriptionFacts | None]  # None without the permission to look
+
+
 class Checks:
     """Looks at a subscription, once per process, at the first publish or lease; `warn` is told what may do harm."""
 
-    def __init__(self, address: PubsubAddress, service: PubsubService, warn: Callable[[str], None]) -> None:
-        self._address, self._service, self._warn = address, service, warn
+    def __init__(self, address: PubsubAddress, look: Look, warn: Callable[[str], None]) -> None:
+        self._address, self._look, self._warn = address, look, warn
         self._lock = threading.Lock()
         self._looked_by: int | None = None
         self._warned = False
@@ -29,7 +43,7 @@ class Checks:
         """What the subscription is set to; None without the permission to look."""
         with self._lock:
             if self._looked_by != os.getpid():
-                self._facts = self._service.facts()
+                self._facts = self._look()
                 self._looked_by = os.getpid()
             return self._facts
 

@@ -9,8 +9,13 @@ from typing import Any, NoReturn
 from outlast.items import Draft, Lease
 
 ID_ATTRIBUTE = "id"
-# Of an attribute's value, in bytes (cloud.google.com/pubsub/quotas#resource_limits, 2026-11-30).
+# cloud.google.com/pubsub/quotas#resource_limits, 2026-11-30: a message and a publish request have at most 10 MB, a
+# publish request 1,000 messages, an attribute's value 1,024 bytes, an acknowledge or modifyAckDeadline request 512 KB;
+# a deadline is at most 600 s (cloud.google.com/pubsub/docs/reference/rpc/google.pubsub.v1).
+MOST_MESSAGES = 1000
+MOST_SECONDS = 600
 MOST_ID_BYTES = 1024
+MOST_PAYLOAD_BYTES = 10_000_000 - 4096
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -19,14 +18,10 @@ from grpc_status import rpc_status
 from outlast.errors import QueueUnreachable, SettingsError
 from outlast.items import Draft
 from outlast.queues.pubsub_address import PubsubAddress
-from outlast.queues.pubsub_messages import ID_ATTRIBUTE, Delivery, delivery_of
+from outlast.queues.pubsub_checks import SubscriptionFacts
+from outlast.queues.pubsub_messages import ID_ATTRIBUTE, MOST_MESSAGES, MOST_SECONDS, Delivery, delivery_of
 
-# cloud.google.com/pubsub/quotas#resource_limits, 2026-11-30: a publish request has at most 10 MB and 1,000 messages, an
-# acknowledge or modifyAckDeadline request 512 KB; a deadline is at most 600 s, and a pull gives at most 1,000 messages
-# (cloud.google.com/pubsub/docs/reference/rpc/google.pubsub.v1). Kept a little below, for what wraps the ids.
-MOST_MESSAGES = 1000
-MOST_SECONDS = 600
-MOST_PAYLOAD_BYTES = 10_000_000 - 4096
+# The limits of requests (pubsub_messages.py), a little below, for what wraps the ids.
 _PUBLISH_BYTES = 10_000_000 - 2048
 _AROUND_MESSAGE_BYTES = 64
 _ACK_BYTES = 480_000
@@ -46,17 +41,6 @@ _PASSING = {
     grpc.StatusCode.UNKNOWN,
 }
 _TRANSIENT, _PERMANENT = "TRANSIENT_FAILURE_", "PERMANENT_FAILURE_"
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionFacts:
-    """What a subscription is set to. `most_attempts` and `dead_letter_topic` are None without a dead-letter policy."""
-
-    topic: str
-    ack_deadline_seconds: int
-    most_attempts: int | None
-    dead_letter_topic: str | None
-    pushes: bool
 
 
 class PubsubService:

@@ -123,8 +123,8 @@ class LockedFile:
             with suppress(OSError):
                 os.unlink(name)
             raise
-        os.close(self.handle)
-        self.handle = copy
+        old, self.handle = self.handle, copy
+        _let_go(old)
         self.sync_folder()
 
     def drop_unfinished(self) -> None:
@@ -167,7 +167,7 @@ def locked(path: str, url: str, *, shared: bool = False) -> Iterator[LockedFile]
         try:
             yield opened
         finally:
-            os.close(opened.handle)
+            _let_go(opened.handle)
 
 
 @contextmanager
@@ -236,6 +236,12 @@ def _write_at(handle: int, data: bytes, start: int) -> None:
     while rest:
         moved = os.pwrite(handle, rest, start)
         rest, start = rest[moved:], start + moved
+
+
+def _let_go(handle: int) -> None:
+    with suppress(OSError):  # a child that was forked meanwhile has the file open, too, and would keep the lock
+        fcntl.flock(handle, fcntl.LOCK_UN)
+    os.close(handle)
 
 
 def _sync_data(handle: int) -> None:

@@ -26,6 +26,7 @@ _FORMAT_NAME, _FORMAT = "outlast-sink", b'{"format": 1}\n'
 _VERSIONS = "versions"
 _OBJECT = re.compile(r"[0-9a-f]{2}/(?P<id>[^/@]+)(?P<version>@[^/@]+)?\.json")
 _END, _REPLACES = b"}\n", b', "replaces": '  # how an object's content ends
+_FOLDERS = tuple(f"{number:02x}" for number in range(256))
 _READ_AT_A_TIME = 64
 
 
@@ -115,8 +116,13 @@ class ObjectSink:
                 self._all(partial(self._settled, name, later) for name in newest)
 
     def results(self) -> Iterator[Result]:
+        # To list a folder costs a disk little and a bucket a request; a folder may hold much else beside the results.
+        for folder in _FOLDERS if self._store.traits.local else ("",):
+            yield from self._results_in(folder)
+
+    def _results_in(self, folder: str) -> Iterator[Result]:
         with self._translating():
-            listed = self._store.list("")
+            listed = self._store.list(folder)
         names: dict[str, list[str]] = {}
         for stored in listed:
             if match := _OBJECT.fullmatch(stored.name):

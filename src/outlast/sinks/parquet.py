@@ -9,7 +9,7 @@ from outlast.items import LeasedItem, Result, SinkTraits, Stored
 from outlast.ports import Store
 from outlast.sinks.parquet_compact import compact
 from outlast.sinks.parquet_index import StoredIndex, sorted_rows
-from outlast.sinks.parquet_layout import COMPACTIONS, PARTS, PartNames, mark
+from outlast.sinks.parquet_layout import COMPACTIONS, PARTS, PartNames, is_sink, mark
 from outlast.sinks.parquet_rows import PART_BYTES, SCHEMA, as_parquet, table_of
 
 
@@ -22,9 +22,10 @@ class ParquetSink:
     at work, and after one that was killed, the rows are there twice or in a file without its end, until the next one
     ends well; a row is missing at no time. `results` gives one result per id always, sorted by id.
 
-    `known` looks into an index in the machine's temporary folder, made from all parts by `prepare`: some seconds and
-    60 bytes for each million results. It looks for what others have stored since only for items that were leased
-    before. On a mounted bucket another machine may see old listings for as long as the mount keeps them.
+    `known` looks into an index in the machine's temporary folder, made from all parts by `prepare`: about two seconds
+    of processor time for each million results, and 60 bytes for each result. It looks for what others have stored since
+    only for items that were leased before. On a mounted bucket another machine may see old listings for as long as the
+    mount keeps them.
     """
 
     def __init__(self, store: Store, *, url: str) -> None:
@@ -74,6 +75,7 @@ class ParquetSink:
 
     def results(self) -> Iterator[Result]:
         with self._answering():
+            is_sink(self._store)
             _, _, tables = sorted_rows(self._store, SCHEMA.names)
             for table in tables:
                 columns = [table[name].to_pylist() for name in SCHEMA.names]
@@ -81,7 +83,8 @@ class ParquetSink:
 
     def compact(self) -> int:
         with self._answering():
-            mark(self._store)
+            if not is_sink(self._store):
+                raise SettingsError("nobody has stored results there, so there is nothing to join; is the place right?")
             for folder in (PARTS, COMPACTIONS):
                 self._store.sweep(folder)
             return compact(self._store)
@@ -108,7 +111,9 @@ class ParquetSink:
         except StoreUnreachable as error:
             raise SinkUnreachable(f"sink={self._url!r}: {error}") from error
         except ObjectMissing as error:
-            raise SinkUnreachable(f"sink={self._url!r}: {error}: it was compacted meanwhile; try again") from error
+            raise SinkUnreachable(
+                f"sink={self._url!r}: {error}: most likely it was compacted meanwhile, so try again"
+            ) from error
         except (BadObject, SettingsError) as error:
             raise SettingsError(f"sink={self._url!r}: {error}") from error
 

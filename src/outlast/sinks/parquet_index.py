@@ -1,5 +1,6 @@
 """What is stored already, on disk: an index of ids with version and claim, which goes with the process."""
 
+import os
 import sqlite3
 import tempfile
 import threading
@@ -34,19 +35,19 @@ class StoredIndex:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._lock = threading.Lock()
+        self._lock, self._pid = threading.Lock(), os.getpid()
         self._database: sqlite3.Connection | None = None
         self._compaction = Compaction()
         self._seen = PartSet()  # parts whose rows are in here, apart from those that the compaction holds
 
     def build(self) -> None:
         """Reads all ids, which come sorted, so that the index only grows at its end."""
-        with self._lock, _room():
+        with self._alone():
             self._build()
 
     def refresh(self) -> None:
         """Adds what others have stored since."""
-        with self._lock, _room():
+        with self._alone():
             for _ in range(_NEW_VIEWS):
                 if self._database is None:
                     break
@@ -65,14 +66,14 @@ class StoredIndex:
 
     def add(self, part: Part, results: Sequence[Result]) -> None:
         """Notes what this process has stored."""
-        with self._lock, _room():
+        with self._alone():
             if self._database is not None:
                 self._upsert((one.id, one.version, one.claim) for one in results)
                 self._seen.add(*part.key)
 
     def find(self, items: Sequence[LeasedItem]) -> dict[str, Stored]:
         """What is known of each; builds the index if nobody has."""
-        with self._lock, _room():
+        with self._alone():
             if self._database is None:
                 self._build()
             assert self._database is not None
@@ -87,6 +88,20 @@ class StoredIndex:
     def close(self) -> None:
         with self._lock:
             self._drop()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with self._lock:
+            if self._pid != os.getpid():  # a forked child: the database is its parent's
+                self._database, self._pid = None, os.getpid()
+            try:
+                yield
+            except sqlite3.Error as error:
+                self._drop()  # whatever is in it now, the parts are what counts
+                raise SinkUnreachable(
+                    f"cannot keep the index of what {self._store.url} holds in a temporary folder "
+                    f"({tempfile.gettempdir()}, or what SQLITE_TMPDIR names): {error}; no result is lost"
+                ) from error
 
     def _build(self) -> None:
         compaction, parts, rows = sorted_rows(self._store, KEYS)
@@ -157,14 +172,3 @@ def whole_parts(store: Store, parts: Sequence[Part], found: PartSet, columns: Se
         if table is not None:
             found.add(*part.key)
             yield table
-
-
-@contextmanager
-def _room() -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise SinkUnreachable(
-            f"cannot keep the index of what is stored in a temporary folder ({tempfile.gettempdir()}, or what "
-            f"SQLITE_TMPDIR names): {error}; nothing was changed"
-        ) from error

@@ -186,9 +186,15 @@ def _checked(store: Store, name: str) -> Iterator[None]:
         yield
     except ObjectMissing:
         raise
-    except (pa.ArrowException, OSError, BadObject) as error:  # what Arrow says of content that makes no sense
+    except (
+        pa.ArrowException,
+        OSError,
+        ValueError,
+        BadObject,
+    ) as error:  # what Arrow says of content that makes no sense
+        why = " ".join(str(error).split())
         raise SettingsError(
-            f"{name} in {store.url} is damaged: {error}; nothing was changed. Bring it back from a copy, or else move "
+            f"{name} in {store.url} is damaged: {why}; nothing was changed. Bring it back from a copy, or else move "
             "it away and make the items that it held ready again"
         ) from error
 

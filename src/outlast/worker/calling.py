@@ -5,6 +5,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from outlast.errors import Interrupted, ItemError, LoopMisused, OutlastError
 from outlast.worker.chunk import Chunk, Item
@@ -14,6 +15,10 @@ from outlast.worker.time_limit import ItemTimeLimit, TookTooLong
 Function = Callable[..., object]
 _MOST_REASON = 4000
 _ENDED = object()
+_OURS = {
+    __file__,
+    *(str(Path(__file__).with_name(f"{name}.py")) for name in ("chunk", "supply", "worker", "time_limit")),
+}
 
 
 class Calling:
@@ -188,6 +193,9 @@ def _is_text(answer: object) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """A failure for people: the traceback, whose last line says what it was."""
-    text = "".join(traceback.format_exception(error)).rstrip()
+    """A failure for people: the traceback of their own code, whose last line says what it was."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in _OURS:
+        trace = trace.tb_next
+    text = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
     return text if len(text) <= _MOST_REASON else f"…{text[-_MOST_REASON:]}"

@@ -79,6 +79,7 @@ class Chunk(Sequence[Item]):
         self._lock = threading.Lock()
         self._values: dict[str, str] = {}
         self._failures: dict[str, Failure] = {}
+        self._hopeless: set[str] = set()  # of those that failed
         self._started: set[str] = set()
         self._settled: set[str] = set()
         self.settling = threading.RLock()  # held by whoever settles
@@ -125,13 +126,17 @@ class Chunk(Sequence[Item]):
             for name in self._failures.keys() & texts.keys():
                 del self._failures[name]
 
-    def fail(self, item: Item | str, why: str | BaseException) -> None:
-        """The item has no result this time; it is tried again, or dead, by max_errors."""
+    def fail(self, item: Item | str, why: str | BaseException, *, retry: bool = True) -> None:
+        """The item has no result this time; it is tried again, or dead, by max_errors; dead at once if not `retry`."""
         name = self._name(item)
+        if isinstance(why, ItemError):
+            retry = why.retry
         reason = _told(why.why if isinstance(why, ItemError) else why)
         with self._lock:
             self._values.pop(name, None)
             self._failures[name] = Failure(name, reason)
+            if not retry:
+                self._hopeless.add(name)
 
     # --- for the worker -----------------------------------------------------------------------------
 
@@ -178,6 +183,10 @@ class Chunk(Sequence[Item]):
     def in_progress(self) -> list[str]:
         """Ids of those that were begun and have no outcome."""
         return [item.id for item in self.in_order() if item.id in self._started]
+
+    def is_hopeless(self, name: str) -> bool:
+        """Whether an item that failed is not to be tried again."""
+        return name in self._hopeless
 
     def item(self, name: str) -> Item:
         return self._by_id[name]

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Literal
+from typing import Literal, Self
 
 from outlast.errors import SettingsError
 from outlast.items import ItemState, QueueStats, State
@@ -29,16 +29,22 @@ class Queue:
         """Where it is."""
         return self.port.url
 
-    def publish(self, items: Mapping[str, object] | Iterable[Row | tuple[str, object]]) -> Published:
-        """Adds items that are not there yet: {id: payload}, pairs of these, or rows.
+    def publish(self, items: Mapping[str, object] | Iterable[Row | tuple[str, object] | str]) -> Published:
+        """Adds items that are not there yet: {id: payload}, pairs of these, or ids alone, whose payload is {"id": id}.
 
         Ids are texts; payloads are whatever JSON can hold. To publish again is safe: an id that is there is not added
-        twice, and counted as `already`. Rows that cannot be published are in `rejected`, and stop no others. Raises
-        QueueUnreachable.
+        twice, and counted as `already`. Rows that cannot be published are in `rejected`, and stop no others; a line on
+        standard error says how many. Raises QueueUnreachable.
         """
         pairs = items.items() if isinstance(items, Mapping) else items
         with _telling():
-            return publish_rows(self.port, (one if isinstance(one, Row) else _row(one) for one in pairs))
+            told = publish_rows(self.port, (one if isinstance(one, Row) else _row(one) for one in pairs))
+        if told.rejected:
+            count, first = len(told.rejected), told.rejected[0]
+            console_for(os.environ).warning(
+                f"publish: {count} of the rows were rejected, the first of them {first.id!r}: {first.reason}"
+            )
+        return told
 
     def stats(self) -> QueueStats:
         """How many items are ready, leased, done and dead; None where the queue cannot know."""
@@ -59,6 +65,12 @@ class Queue:
         with _telling():
             return self.port.retry(ids, state=state)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Lets go of connections."""
         self.port.close()
@@ -76,8 +88,10 @@ def port_of(queue: "Queue | Port | str") -> Port:
 
 
 def _row(pair: object) -> Row:
+    if isinstance(pair, str):
+        return Row(pair, {"id": pair})
     if isinstance(pair, tuple) and len(pair) == 2:
         return Row(pair[0], pair[1])
     raise SettingsError(
-        f"publish() takes {{id: payload}} or (id, payload) pairs, not {type(pair).__name__}; it was not published"
+        f"publish() takes {{id: payload}}, (id, payload) pairs or ids, not {type(pair).__name__}; it was not published"
     )

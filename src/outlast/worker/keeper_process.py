@@ -10,7 +10,9 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 
 from outlast.errors import ExitingError
@@ -25,7 +27,10 @@ _TABLE_TRIES = 50
 
 def keep(url: str, handle: int, seconds: float, worker: int) -> None:
     """Renews until the worker is gone; `seconds` is what a lease is renewed to."""
-    table, queue = LeaseTable(handle), open_queue(url)
+    table, queue = (
+        LeaseTable(handle),
+        cache(partial(open_queue, url)),
+    )
     every = seconds / _LOOKS_PER_LEASE
     next_look = time.monotonic() + every
     while _lives(worker, min(next_look - time.monotonic(), _LONGEST_PAUSE_SECONDS)):
@@ -37,13 +42,13 @@ def keep(url: str, handle: int, seconds: float, worker: int) -> None:
             _renew(queue, table, seconds)
     for renewal in _held(table):  # it died with these
         with suppress(ExitingError):
-            queue.expire(renewal)
+            queue().expire(renewal)
 
 
-def _renew(queue: Queue, table: LeaseTable, seconds: float) -> None:
+def _renew(queue: Callable[[], Queue], table: LeaseTable, seconds: float) -> None:
     for renewal in _held(table):
         try:
-            lost = not queue.extend(renewal, seconds)
+            lost = not queue().extend(renewal, seconds)
         except ExitingError as error:
             _say("trouble", str(error))
             continue

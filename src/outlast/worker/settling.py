@@ -41,6 +41,10 @@ class Settling:
         self._queue.release(chunk.lease, chunk.open_ids())
 
     def _tell(self, chunk: Chunk, failures: Sequence[Failure]) -> None:
+        hopeless = [one for one in failures if chunk.is_hopeless(one.id)]
+        if hopeless:
+            self.failed += len(self._queue.bury(chunk.lease, hopeless))
+        failures = [one for one in failures if one not in hopeless]
         delays = {one.id: self._delay_seconds(chunk, one.id) for one in failures}
         for delay in sorted(set(delays.values())):
             told = [one for one in failures if delays[one.id] == delay]

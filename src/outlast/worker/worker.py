@@ -17,8 +17,9 @@ from outlast.items import Queue as Port
 from outlast.items import Sink
 from outlast.notices import Notice
 from outlast.notices.process import listen
-from outlast.registry import open_sink
+from outlast.registry import open_sink, with_ledger
 from outlast.settings import console_for, look_around
+from outlast.urls import masked
 from outlast.worker.calling import reason_of
 from outlast.worker.chunk import Chunk
 from outlast.worker.drain import Drain
@@ -87,8 +88,11 @@ class Worker:
                 max_deaths=max_deaths,
                 idle=idle,
             )
-            self.queue = port_of(queue)
+            self.queue = with_ledger(port_of(queue), sink) if isinstance(sink, str) else port_of(queue)
             self.sink = open_sink(sink) if isinstance(sink, str) else sink
+        # What was opened here is closed here.
+        self._own: list[Port | Sink] = [self.queue] if isinstance(queue, str) else []
+        self._own += [self.sink] if isinstance(sink, str) else []
         self.pace = Pace()
         self._chunk: Chunk | None = None
         self._chunk_began = 0.0
@@ -202,6 +206,8 @@ class Worker:
             self._drain.close()
             self.limit.close()
             self._keeper.close()
+            for place in self._own:
+                place.close()
             if error is None:
                 self._listener.put_back()
 
@@ -257,7 +263,10 @@ class Worker:
         stats = self.queue.stats()
         if stats.ready is not None and stats.leased is not None:
             if stats.ready + stats.leased == 0 and stats.dead:
-                self.console.warning(f"{stats.dead} items are dead letters; see outlast queue dead {self.queue.url}")
+                self.console.warning(
+                    f"{stats.dead} dead {'letter' if stats.dead == 1 else 'letters'}; see outlast queue dead "
+                    f"{masked(self.queue.url)}"
+                )
             return stats.ready + stats.leased == 0
         idle = self.options.idle_seconds
         if time.monotonic() - empty_since < idle:
@@ -318,9 +327,12 @@ class Worker:
         chunk = self._chunk
         if chunk is None or chunk.lease.renewal != renewal:
             chunk = self._supply.find(renewal) if isinstance(self._supply, Ahead) else None
-        if chunk is None or not chunk.open_ids():
+        if chunk is None:
             return
-        chunk.give_up()
+        with chunk.settling:  # its lease may be gone because it is settled at this moment
+            if not chunk.open_ids():
+                return
+            chunk.give_up()
         self.console.warning(
             f"the lease on {len(chunk.loadable())} items was lost (it was not renewed for "
             f"{format_duration(self.options.lease_seconds)}): nothing of them is stored here"
