@@ -3,6 +3,7 @@
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from outlast.errors import SettingsError, SinkUnreachable
 from outlast.items import LeasedItem, Result, SinkTraits, Stored
@@ -50,14 +51,11 @@ class SqliteSink:
                 "version TEXT, claim INTEGER NOT NULL DEFAULT 0)"
             )
             found = connection.execute(f"PRAGMA table_info({self._table})").fetchall()
-        there = {row[1] for row in found}
-        missing = [name for name in _COLUMNS if name not in there]
-        keys = [row[1] for row in found if row[5]]
-        if missing or keys != ["id"]:
-            lacks = f"no column {', '.join(missing)}" if missing else f"the primary key {keys or 'nothing'}, not id"
+        lacks = _lacks(found)
+        if lacks:
             raise SettingsError(
-                f"sink={self._url!r}: table {self._table} is there and has {lacks}; nothing was changed. Name another "
-                "table (?table=…)"
+                f"sink={self._url!r}: table {self._table} is there and cannot keep results: {'; '.join(lacks)}. "
+                "Nothing was changed; name another table (?table=NAME)"
             )
 
     def known(self, items: Sequence[LeasedItem]) -> Mapping[str, Stored]:
@@ -91,6 +89,21 @@ class SqliteSink:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _lacks(columns: Sequence[tuple[Any, ...]]) -> list[str]:
+    """What a table lacks to be a sink's, of the rows of `PRAGMA table_info`."""
+    keys = [name for _, name, _, _, _, place in columns if place]
+    missing = set(_COLUMNS) - {column[1] for column in columns}
+    lacks = [f"it has no column {name}" for name in _COLUMNS if name in missing]
+    if keys != ["id"] and "id" not in missing:
+        lacks.append(f"its primary key is {', '.join(keys) or 'nothing'}, not id")
+    lacks += [
+        f"column {name} must be given and has no default"
+        for _, name, _, must_be_given, default, _ in columns
+        if must_be_given and default is None and name not in _COLUMNS
+    ]
+    return lacks
 
 
 def _quoted(table: str, url: str) -> str:
