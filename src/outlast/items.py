@@ -198,7 +198,10 @@ class Queue(Protocol):
         ...
 
     def items(self, state: State | None = None) -> Iterator[ItemState]:
-        """All items, or those in one state, the oldest first; read piece by piece, at any size."""
+        """All items, or those in one state, the oldest first; read piece by piece, at any size.
+
+        Raises SettingsError, as `retry` does, where the queue keeps no list of them (one that does not count).
+        """
         ...
 
     def retry(self, ids: Sequence[str] | None = None, *, state: Literal["dead", "done"] = "dead") -> int:

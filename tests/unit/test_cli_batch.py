@@ -288,6 +288,15 @@ def test_export_gives_every_item_with_its_state(queue: str) -> None:
     assert run("queue", "export", queue, "--state", "done").stdout.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", [("show", "--watch", "--json"), ("dead",), ("dead", "--json"), ("export",)])
+def test_a_queue_that_keeps_no_list_does_not_say_that_it_is_empty(command: tuple[str, ...]) -> None:
+    url = "pubsub://project-1/images"
+    assert json.loads(run("queue", "show", url, "--json").stdout)["dead"] is None
+    said = run("queue", *command, url)
+    assert (said.exit_code, said.stdout) == (78, "")
+    assert "pubsub://project-1/images" in said.stderr
+
+
 @pytest.mark.parametrize("command", ["show", "dead", "retry", "export"])
 def test_what_is_no_queue_is_told_in_one_line(command: str) -> None:
     said = run("queue", command, "work.db")

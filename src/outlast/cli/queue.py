@@ -20,6 +20,7 @@ from outlast.console import printable
 from outlast.errors import SettingsError
 from outlast.items import ItemState, Queue, QueueStats, State
 from outlast.registry import open_queue
+from outlast.urls import masked
 
 _STATES: tuple[State, ...] = ("ready", "leased", "done", "dead")
 _SHOWN = 100
@@ -194,13 +195,13 @@ def look_at(stats: QueueStats) -> Look | None:
 
 
 def _watch(port: Queue, *, as_json: bool) -> None:
+    if not port.traits.counts:
+        raise SettingsError(f"queue={masked(port.url)!r} does not know its counts, so there is nothing to watch")
     pace = Pace(_RATE_WINDOW_SECONDS)
     while True:
         began = time.monotonic()
         stats = port.stats()
         look = look_at(stats)
-        if stats.ready is None and not as_json:
-            raise SettingsError(f"{port.url} does not know its counts, so there is nothing to watch")
         if look is not None:
             pace.note(look, began)
         _show(stats, as_json=as_json, pace=None if look is None else pace)

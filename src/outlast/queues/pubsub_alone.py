@@ -200,11 +200,15 @@ class PubsubAlone:
         return QueueStats(ready=None, leased=None, done=None, dead=None)
 
     def items(self, state: State | None = None) -> Iterator[ItemState]:
-        return iter(())
+        raise self._not_kept(state)
 
     def retry(self, ids: Sequence[str] | None = None, *, state: Literal["dead", "done"] = "dead") -> int:
-        raise SettingsError(
-            f"{self._address.shown} keeps no {state} items; they are known where the URL has &ledger=URL"
+        raise self._not_kept(state)
+
+    def _not_kept(self, state: State | None) -> SettingsError:
+        what = "items" if state is None else f"{state} items"
+        return SettingsError(
+            f"{self._address.shown} without a ledger keeps no list of {what}; name the ledger in the URL (ledger=URL)"
         )
 
     def close(self) -> None:
