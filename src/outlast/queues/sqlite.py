@@ -239,7 +239,8 @@ class SqliteQueue:
         for number, begun, items in expired:
             if begun:
                 died = """UPDATE outlast_items SET deaths = deaths + 1, lease = NULL, state = iif(deaths + 1 > ?, 3, 0),
-                    reason = 'its process died while it was in progress, ' || (deaths + 1) || ' times'"""
+                    reason = 'its process died while it was in progress, ' || (deaths + 1)
+                        || iif(deaths = 0, ' time', ' times')"""
                 change, given = died, [max_deaths]
             else:
                 change, given = "UPDATE outlast_items SET lease = NULL, state = 0", []

@@ -7,7 +7,7 @@ import psycopg
 from psycopg.sql import Identifier
 
 from outlast.errors import SettingsError, SinkUnreachable
-from outlast.items import LeasedItem, Result, SinkTraits, Stored
+from outlast.items import LeasedItem, Result, SinkTraits, Stored, one_per_id
 from outlast.postgresql import PATIENCE_SECONDS, Connection, PostgresDatabase, rows_to_read
 
 _DEFAULT_TABLE = "results"
@@ -119,7 +119,7 @@ class PostgresSink:
         return {name: Stored(version, claim) for name, version, claim in rows}
 
     def store(self, results: Sequence[Result], *, connection: object | None = None) -> None:
-        told = _last_of_each(results)
+        told = _columns(results)
         if not told["ids"]:
             return
         if isinstance(connection, psycopg.Connection):
@@ -149,13 +149,9 @@ def _says(connection: Connection, question: str, table: str) -> bool:
     return bool(answer)
 
 
-def _last_of_each(results: Sequence[Result]) -> dict[str, list[Any]]:
+def _columns(results: Sequence[Result]) -> dict[str, list[Any]]:
     """The results as columns, one per id: one statement cannot replace what it has just added."""
-    chosen: dict[str, Result] = {}
-    for result in results:
-        if result.id not in chosen or result.claim >= chosen[result.id].claim:
-            chosen[result.id] = result
-    rows = chosen.values()
+    rows = one_per_id(results).values()
     return {
         "ids": [row.id for row in rows],
         "values": [row.value for row in rows],

@@ -7,12 +7,11 @@ from typing import Any
 
 from outlast.errors import SettingsError, SinkUnreachable
 from outlast.items import LeasedItem, Result, SinkTraits, Stored
-from outlast.sqlite_files import SqliteFile, path_and_options
+from outlast.sqlite_files import SqliteFile, path_and_options, rows_of
 
 _DEFAULT_TABLE = "results"
 _COLUMNS = ("id", "value", "version", "claim")
 _PAGE = 500
-_PROBE = 500  # of the 32,766 parameters that a statement may have
 
 
 class SqliteSink:
@@ -59,14 +58,10 @@ class SqliteSink:
             )
 
     def known(self, items: Sequence[LeasedItem]) -> Mapping[str, Stored]:
-        found: dict[str, Stored] = {}
+        ids = [item.id for item in items]
         with self._file.reading() as connection:
-            for start in range(0, len(items), _PROBE):
-                ids = [item.id for item in items[start : start + _PROBE]]
-                marks = ", ".join("?" * len(ids))
-                select = f"SELECT id, version, claim FROM {self._table} WHERE id IN ({marks})"
-                found.update({row[0]: Stored(row[1], row[2]) for row in connection.execute(select, ids)})
-        return found
+            rows = rows_of(connection, ids, columns="id, version, claim", table=self._table)
+            return {name: Stored(version, claim) for name, version, claim in rows}
 
     def store(self, results: Sequence[Result], *, connection: object | None = None) -> None:
         rows = [(one.id, one.value, one.version, one.claim) for one in results]
