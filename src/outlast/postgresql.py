@@ -21,12 +21,10 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 20.0
-_MOST_ROWS = 1000
 ANSWER_SECONDS = 60.0
 _CONNECT_SECONDS = 5
 _LONGEST_PAUSE_SECONDS = 2.0
 _MOST_IDLE = 4
-_PAGE_BYTES = 4 << 20
 # A host that is gone is noticed within half a minute, whether we wait for its answer (keepalives) or it for our data.
 _OWN_DEFAULTS: dict[str, str | int] = {
     "connect_timeout": _CONNECT_SECONDS,
@@ -218,7 +216,9 @@ class PostgresDatabase:
         if connection is None and isinstance(error, psycopg.ProgrammingError):  # a setting's value, found out late
             raise SettingsError(said) from error
         if isinstance(error, psycopg.OperationalError | psycopg.InternalError | psycopg.IntegrityError):
-            raise self._unreachable(said) from error
+            raise self._unreachable(
+                f"{said}; what was asked for may have happened, and to start again is safe"
+            ) from error
         raise error
 
 
@@ -275,12 +275,6 @@ def one_trip(connection: Connection, *, durable: bool = True) -> Iterator[None]:
 def _pipeline(connection: Connection) -> AbstractContextManager[object]:
     """Statements inside are sent without waiting for the answer of each."""
     return connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext()
-
-
-def rows_to_read(last: int, read_characters: int) -> int:
-    """How many rows to ask for next, when the last so many had so many characters; at most 1,000."""
-    fits = last * _PAGE_BYTES // max(1, read_characters)
-    return max(1, min(_MOST_ROWS, last * 2, fits))
 
 
 def _name_of(connection: Connection) -> str:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import outlast
-from outlast.items import Draft
+from outlast.items import Draft, Result
+from outlast.paging import rows_to_read
 from outlast.queues.sqlite import SqliteQueue
 from outlast.registry import open_queue, open_sink
 from outlast.testing import FakeClock
@@ -122,6 +123,24 @@ def test_a_table_that_wants_more_than_a_sink_gives_is_refused_before_any_work(tm
     open_sink(f"sqlite:///{tmp_path}/r.db?table=good").prepare()
     with pytest.raises(outlast.SettingsError, match="column who must be given and has no default"):
         open_sink(f"sqlite:///{tmp_path}/r.db?table=bad").prepare()
+
+
+def test_large_payloads_and_values_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, sink = outlast.Queue(f"sqlite:///{tmp_path}/w.db"), open_sink(f"sqlite:///{tmp_path}/w.db")
+    sink.prepare()
+    large = "x" * 100_000
+    queue.publish((f"item-{number:03d}", large) for number in range(160))
+    sink.store([Result(f"item-{number:03d}", f'"{large}"', None, 1) for number in range(160)])
+    asked: list[int] = []
+
+    def noted(last: int, characters: int) -> int:
+        asked.append(rows_to_read(last, characters))
+        return asked[-1]
+
+    for module in ("queues", "sinks"):
+        monkeypatch.setattr(f"outlast.{module}.sqlite.rows_to_read", noted)
+    assert len(list(queue.items())) == len(list(sink.results())) == 160
+    assert asked == [41, 41] * 2  # of a tenth of a megabyte each
 
 
 def test_who_only_looks_makes_no_file(tmp_path: Path) -> None:

@@ -20,14 +20,14 @@ from outlast.items import (
     State,
     Storing,
 )
-from outlast.postgresql import PATIENCE_SECONDS, Connection, PostgresDatabase, one_trip, rows_to_read
+from outlast.paging import FIRST_ROWS, rows_to_read
+from outlast.postgresql import PATIENCE_SECONDS, Connection, PostgresDatabase, one_trip
 from outlast.queues import postgres_statements as sql
 from outlast.queues.ledger import Standing
 
 _MOST_PAYLOAD_BYTES = 64 << 20
 _MOST_ID_BYTES = 2000  # an entry of an index has to fit into a third of a page
 _OLDEST_SERVER = 130_000
-_FIRST_PAGE = 100
 _SLOW_LOOK_SECONDS = 0.02
 _LOOKS_BETWEEN = 20
 
@@ -214,7 +214,7 @@ class PostgresQueue:
     def items(self, state: State | None = None) -> Iterator[ItemState]:
         """Page by page: a reader with a snapshot would keep the server from forgetting what is settled meanwhile."""
         page = sql.page_of(state)
-        last, most = -1, _FIRST_PAGE
+        last, most = -1, FIRST_ROWS
         while True:
             told = {"queue": self._number(), "last": last, "most": most}
             rows = self._database.run(partial(_page, page, told))

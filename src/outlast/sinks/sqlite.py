@@ -7,11 +7,11 @@ from typing import Any
 
 from outlast.errors import SettingsError, SinkUnreachable
 from outlast.items import LeasedItem, Result, SinkTraits, Stored
+from outlast.paging import FIRST_ROWS, rows_to_read
 from outlast.sqlite_files import SqliteFile, path_and_options, rows_of
 
 _DEFAULT_TABLE = "results"
 _COLUMNS = ("id", "value", "version", "claim")
-_PAGE = 500
 
 
 class SqliteSink:
@@ -72,15 +72,15 @@ class SqliteSink:
             own.executemany(self._upsert, rows)
 
     def results(self) -> Iterator[Result]:
-        last = ""
-        select = f"SELECT id, value, version, claim FROM {self._table} WHERE id > ? ORDER BY id LIMIT {_PAGE}"
+        last, most = "", FIRST_ROWS
+        select = f"SELECT id, value, version, claim FROM {self._table} WHERE id > ? ORDER BY id LIMIT ?"
         while True:
             with self._file.reading() as connection:
-                page = [Result(*row) for row in connection.execute(select, (last,))]
+                page = [Result(*row) for row in connection.execute(select, (last, most))]
             yield from page
-            if len(page) < _PAGE:
+            if len(page) < most:
                 return
-            last = page[-1].id
+            last, most = page[-1].id, rows_to_read(most, sum(len(one.value) for one in page))
 
     def close(self) -> None:
         self._file.close()
