@@ -177,7 +177,9 @@ class PubsubQueue:
         standing = self._ledger.lease_named(list(ack_ids), seconds, begin=begin, max_deaths=max_deaths)
         if standing.unknown:
             foreign = {one.id: one.draft() for one in pulled if one.id in standing.unknown}
-            self._strangers = self._strangers or self._ledger.strangers(seen=True)
+            if not self._strangers:
+                self._ledger.note_strangers()
+                self._strangers = True
             refused = dict(self._ledger.publish(list(foreign.values())).refused)
             self._ledger.mark_sent([one for one in foreign if one not in refused])
             self._put_away(refused, ack_ids)
@@ -273,7 +275,7 @@ class PubsubQueue:
         stats = self._ledger.stats()
         if stats.ready or stats.leased:
             return stats
-        self._strangers = self._strangers or self._ledger.strangers()
+        self._strangers = self._strangers or self._ledger.has_strangers()
         unknown = self._strangers or (self._patient and _is_empty(stats))
         return replace(stats, ready=None) if unknown else stats
 

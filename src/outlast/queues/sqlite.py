@@ -318,11 +318,13 @@ class SqliteQueue:
             owner = connection.execute("SELECT name FROM outlast_ledger").fetchone()
         return None if owner is None else str(owner[0])
 
-    def strangers(self, *, seen: bool = False) -> bool:
+    def note_strangers(self) -> None:
         self._make()
-        if seen:
-            with self._file.writing(durable=True) as connection:
-                connection.execute("UPDATE outlast_ledger SET strangers = 1")
+        with self._file.writing(durable=True) as connection:
+            connection.execute("UPDATE outlast_ledger SET strangers = 1")
+
+    def has_strangers(self) -> bool:
+        self._make()
         with self._file.reading() as connection:
             return connection.execute("SELECT 1 FROM outlast_ledger WHERE strangers").fetchone() is not None
 
