@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -46,9 +47,12 @@ class Asked:
     queue: str
     sink: str
     folder: Path
+    scattered: bool = False
 
     def id_of(self, number: int) -> str:
-        return f"images/{number:010d}"
+        """In order, as from a listing, or scattered, as hashes are: an index then changes in all places at once."""
+        where = f"{zlib.crc32(number.to_bytes(8, 'little')):08x}" if self.scattered else "images"
+        return f"{where}/{number:010d}"
 
     def done_before(self, number: int) -> bool:
         return bool(self.done_every) and number % self.done_every == 0
@@ -206,7 +210,12 @@ def _run_part(name: str, asked: Asked, roles: dict[str, str]) -> tuple[Part, lis
 
 def _run(asked: Asked) -> tuple[dict[str, object], list[str]]:
     """The report, and what is wrong."""
-    document: dict[str, object] = {"items": asked.items, "workers": asked.workers, "chunk": asked.chunk}
+    document: dict[str, object] = {
+        "items": asked.items,
+        "workers": asked.workers,
+        "chunk": asked.chunk,
+        "scattered": asked.scattered,
+    }
     began = time.monotonic()
     document["done_before"] = stored = _store_before(asked)
     _say(f"stored {stored:,} results of an earlier run in {time.monotonic() - began:.1f} s")
@@ -284,6 +293,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--done", type=float, default=0.1, help="share of the items that have a result before")
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--chunk", type=int, default=100)
+    parser.add_argument("--scattered", action="store_true", help="ids like hashes, not in order")
     parser.add_argument("--folder", type=Path, help="for the files (default: a temporary folder, removed at the end)")
     parser.add_argument("--queue", help="its URL, of an empty queue (default: SQLite in the folder)")
     parser.add_argument("--sink", help="its URL, of an empty sink (default: the same SQLite file)")
@@ -296,7 +306,7 @@ def _asked(chosen: argparse.Namespace, folder: Path) -> Asked:
     own = f"sqlite:///{folder.resolve()}/work.db"
     every = round(1 / chosen.done) if chosen.done else 0
     queue, sink = chosen.queue or own, chosen.sink or own
-    return Asked(chosen.items, every, chosen.workers, chosen.chunk, queue, sink, folder)
+    return Asked(chosen.items, every, chosen.workers, chosen.chunk, queue, sink, folder, chosen.scattered)
 
 
 def main() -> None:

@@ -80,7 +80,9 @@ def test_memory_that_grows_on_and_on_is_told_from_memory_that_settles() -> None:
 def test_the_full_size_run_small_counts_what_was_done_before_and_proves_each_result(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     command = [sys.executable, "-m", "benchmarks.full_size_queue", "--items", "300", "--workers", "2", "--chunk", "16"]
-    done = subprocess.run([*command, "--out", str(report)], check=False, cwd=_ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, "--scattered", "--out", str(report)], check=False, cwd=_ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     document = json.loads(report.read_text())
     assert document["published"] == {"new": 300, "already": 0, "rejected": 0}

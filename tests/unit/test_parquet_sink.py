@@ -19,7 +19,7 @@ from outlast.ports import StoreTraits
 from outlast.registry import open_sink
 from outlast.sinks import parquet, parquet_compact, parquet_rows
 from outlast.sinks.parquet import ParquetSink
-from outlast.sinks.parquet_layout import PartNames, PartSet
+from outlast.sinks.parquet_layout import PartNames, PartSet, newest_compaction, result_name
 from outlast.sinks.parquet_merge import MergePlan, merged
 from outlast.sinks.parquet_rows import table_of
 from outlast.testing import MemoryStore
@@ -109,6 +109,36 @@ def test_two_compactions_at_once_and_a_store_between_lose_and_double_nothing(mon
         assert len(inner.list("compactions")) == 1
         assert len(inner.list("results")) == 1
     assert met > 24
+
+
+def renaming(store: MemoryStore) -> None:
+    """A compaction that gives the files of the last one another number, and removes its record."""
+    number = newest_compaction(store)[0].number + 1
+    store.create(result_name(number, "0" * 16, 0), b"what a compaction left that was killed")
+    sink_on(store).compact()
+
+
+def several(store: MemoryStore) -> None:
+    """Two compactions: the number of the first is free again."""
+    other = sink_on(store)
+    other.store(results("e", claim=5))
+    other.compact()
+    renaming(store)
+    other.store(results("f"))
+
+
+@pytest.mark.parametrize(("act", "more"), [(renaming, ""), (several, "ef")])
+def test_a_compaction_that_is_overtaken_at_any_call_takes_nothing_away(
+    act: Callable[[MemoryStore], object], more: str
+) -> None:
+    for store, inner in interrupted(act):
+        count = sink_on(store).compact()
+        found = stored(sink_on(inner))
+        assert set(found) == {*"abcd", *(more if store.calls >= store._at else "")}
+        assert count >= 4
+        assert sink_on(inner).compact() == len(found)
+        assert stored(sink_on(inner)) == found
+        assert len(inner.list("compactions")) == len(inner.list("results")) == 1
 
 
 def test_a_reader_sees_all_whenever_a_compaction_comes_between() -> None:
@@ -377,8 +407,22 @@ def test_a_damaged_record_is_named_and_no_older_one_is_taken_for_it(tmp_path: Pa
 
 def test_a_folder_of_a_later_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "sink.json").write_text('{"outlast": "parquet sink", "format": 2}\n')
-    with pytest.raises(SettingsError, match="format 2"):
-        opened(tmp_path)
+    sink = open_sink(f"parquet:{tmp_path}")
+    assert isinstance(sink, ParquetSink)
+    for ask in (sink.prepare, sink.compact, lambda: list(sink.results())):
+        with pytest.raises(SettingsError, match="format 2"):
+            ask()
+
+
+def test_a_place_without_results_is_empty_and_one_that_is_no_sink_is_not_compacted(tmp_path: Path) -> None:
+    sink = open_sink(f"parquet:{tmp_path / 'mistyped'}")
+    assert isinstance(sink, ParquetSink)
+    assert list(sink.results()) == []
+    with pytest.raises(SettingsError, match=r"mistyped.*is the place right"):
+        sink.compact()
+    assert not list(tmp_path.iterdir())
+    sink.prepare()
+    assert sink.compact() == 0
 
 
 class HalfStore(MemoryStore):

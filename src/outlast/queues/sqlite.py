@@ -68,6 +68,9 @@ _HELD = "state = 1 AND lease = ?"
 _DUE = "state = 0 AND not_before IS NOT NULL AND (not_before <= ? OR boot <> ?)"
 # All that a lease holds, in one statement and by their places; else item by item (JSON's functions stop at a NUL).
 _ALL = "seq IN (SELECT value FROM json_each((SELECT items FROM outlast_leases WHERE number = ?)))"
+# One look for both: leases that have expired, and a row of nothing where items are due.
+_PAST = f"""SELECT number, begun, items FROM outlast_leases WHERE until <= ? OR boot <> ?
+    UNION ALL SELECT NULL, NULL, NULL WHERE EXISTS (SELECT 1 FROM outlast_items WHERE {_DUE})"""
 _OPEN_ITEMS = "seq IN (SELECT value FROM json_each(?)) AND state = 1 AND lease = ?"
 
 
@@ -86,6 +89,7 @@ class SqliteQueue:
         self._boot = boot_name()
         self._making = threading.Lock()
         self._made = False
+        self._had_some = False  # what the last lease came to
 
     @property
     def url(self) -> str:
@@ -120,15 +124,17 @@ class SqliteQueue:
     def lease(self, most: int, seconds: float, *, begin: bool, max_deaths: int) -> Lease | None:
         if not self._is_there():
             return None
-        with self._file.reading() as connection:  # most often there is something, or nothing has changed
-            if not self._anything(connection):
-                return None
+        if not self._had_some:  # who waits for others to end looks often, and is in nobody's way
+            with self._file.reading() as connection:
+                if not self._anything(connection):
+                    return None
         with self._file.writing(durable=False) as connection:
             self._end_expired(connection, max_deaths)
             number = secrets.randbits(62)
             rows = connection.execute(_TAKE_READY, (number, most)).fetchall()
             if not rows:
                 rows = connection.execute(_TAKE_SUSPECT, (number, 1)).fetchall()
+            self._had_some = bool(rows)
             return self._leased(connection, number, rows, seconds, begin)
 
     def _leased(
@@ -212,8 +218,10 @@ class SqliteQueue:
             if changed:
                 states = Counter(_STATES[state] for _, state in changed)
                 _count(connection, leased=-len(changed), **states)
-                connection.execute("UPDATE outlast_leases SET open = open - ? WHERE number = ?", (len(changed), number))
-                connection.execute("DELETE FROM outlast_leases WHERE number = ? AND open <= 0", (number,))
+                told_all = "DELETE FROM outlast_leases WHERE number = ? AND open <= ?"
+                if not connection.execute(told_all, (number, len(changed))).rowcount:
+                    fewer = "UPDATE outlast_leases SET open = open - ? WHERE number = ?"
+                    connection.execute(fewer, (len(changed), number))
             held = frozenset(name for name, _ in changed)
             if storing is not None and held:
                 storing(connection, held)
@@ -232,11 +240,10 @@ class SqliteQueue:
 
     def _end_expired(self, connection: sqlite3.Connection, max_deaths: int) -> None:
         past = (self._now(), self._boot)
-        connection.execute(f"UPDATE outlast_items SET not_before = NULL WHERE {_DUE}", past)
-        expired = connection.execute(
-            "SELECT number, begun, items FROM outlast_leases WHERE until <= ? OR boot <> ?", past
-        ).fetchall()
-        for number, begun, items in expired:
+        for number, begun, items in connection.execute(_PAST, (*past, *past)).fetchall():
+            if number is None:
+                connection.execute(f"UPDATE outlast_items SET not_before = NULL WHERE {_DUE}", past)
+                continue
             if begun:
                 died = """UPDATE outlast_items SET deaths = deaths + 1, lease = NULL, state = iif(deaths + 1 > ?, 3, 0),
                     reason = 'its process died while it was in progress, ' || (deaths + 1)

@@ -9,7 +9,7 @@ from outlast.items import LeasedItem, Result, SinkTraits, Stored, one_per_id
 from outlast.ports import Store
 from outlast.sinks.parquet_compact import compact
 from outlast.sinks.parquet_index import StoredIndex, sorted_rows
-from outlast.sinks.parquet_layout import COMPACTIONS, PARTS, PartNames, mark
+from outlast.sinks.parquet_layout import COMPACTIONS, PARTS, PartNames, is_sink, mark
 from outlast.sinks.parquet_rows import PART_BYTES, SCHEMA, as_parquet, table_of
 
 
@@ -71,6 +71,7 @@ class ParquetSink:
 
     def results(self) -> Iterator[Result]:
         with self._translating():
+            is_sink(self._store)
             _, _, tables = sorted_rows(self._store, SCHEMA.names)
             for table in tables:
                 columns = [table[name].to_pylist() for name in SCHEMA.names]
@@ -78,7 +79,8 @@ class ParquetSink:
 
     def compact(self) -> int:
         with self._translating():
-            mark(self._store)
+            if not is_sink(self._store):
+                raise SettingsError("nobody has stored results there, so there is nothing to join; is the place right?")
             for folder in (PARTS, COMPACTIONS):
                 self._store.sweep(folder)
             return compact(self._store)

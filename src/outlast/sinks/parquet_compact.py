@@ -111,19 +111,17 @@ class _Counted:
 
 
 def _commit(store: Store, made: Compaction) -> bool:
-    """Whether this compaction counts now; if another one has its number, its files go.
+    """Whether this compaction is the newest now.
 
-    An error of the store goes through and leaves the files: the record may be there all the same.
+    Nothing is deleted here if it is not, or if the store fails: its record may be there all the same, and another
+    compaction may have built on it. What does not count goes under a newest record, in the next round.
     """
     try:
         store.create(made.name, made.as_bytes())
     except ObjectExists:
-        if newest_compaction(store)[0].who == made.who:  # ours, from a request whose answer was lost
-            return True
-        prefix = result_name(made.number, made.who, 0).rpartition("-")[0]
-        _delete(store, [file.name for file in made.files if file.name.startswith(prefix)])
-        return False
-    return True
+        return newest_compaction(store)[0].who == made.who  # ours, from a request whose answer was lost
+    # A number is free again when a later compaction has removed its record: then there is that later one.
+    return newest_compaction(store)[1][-1] == made.number
 
 
 def _remove_old(store: Store, now: Compaction, parts: Iterable[Part]) -> None:

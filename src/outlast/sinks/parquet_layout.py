@@ -203,9 +203,18 @@ def mark(store: Store) -> None:
     try:
         store.create(MARK, _MARK_TEXT)
     except ObjectExists:
+        is_sink(store)
+
+
+def is_sink(store: Store) -> bool:
+    """Whether anybody has made the folder a sink; raises SettingsError as `mark` does."""
+    try:
         data = store.read(MARK)
-        if data != _MARK_TEXT and data.endswith(b"\n"):
-            _check_format(json.loads(data), MARK, store.url)
+    except ObjectMissing:
+        return bool(parts_in(store) or newest_compaction(store)[1])
+    if data != _MARK_TEXT and data.endswith(b"\n"):  # else a death on a mount has cut it short
+        _check_format(json.loads(data), MARK, store.url)
+    return True
 
 
 def _check_format(found: dict[str, Any], name: str, url: str) -> None:

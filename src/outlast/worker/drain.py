@@ -60,9 +60,10 @@ class Drain:
         with self._changed:
             self._chunk = chunk
             self._chunk_began = self._around.clock.monotonic_seconds()
-            if chunk is not None and self.begun.is_set():
-                chunk.stops.set()
-            self._changed.notify_all()
+            if self.begun.is_set():  # else nobody waits for it: to wake the thread costs more than a chunk's lease
+                if chunk is not None:
+                    chunk.stops.set()
+                self._changed.notify_all()
 
     def close(self) -> None:
         with self._changed:
