@@ -109,3 +109,7 @@ def main() -> None:
         url += more
     handle, seconds, worker = sys.argv[1:4]
     keep(url.decode().rstrip("\n"), int(handle), float(seconds), int(worker))
+
+
+if __name__ == "__main__":
+    main()
