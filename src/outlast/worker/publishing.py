@@ -69,7 +69,7 @@ class _Batch:
         self.traits = self.queue.traits
 
     def add(self, row: Row) -> None:
-        name = row.id if isinstance(row.id, str) else None
+        name = row.id if isinstance(row.id, str) and row.id else None
         why = row.why or _why_no_id(row.id)
         text = ""
         if why is None:
