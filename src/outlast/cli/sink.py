@@ -33,7 +33,9 @@ def compact(*, url: str, as_json: bool) -> None:
     place = open_sink(url)
     try:
         if not isinstance(place, CompactableSink):
-            raise SettingsError(f"sink={masked(url)!r} holds one result per id at all times; there is nothing to compact")
+            raise SettingsError(
+                f"sink={masked(url)!r} holds one result per id at all times; there is nothing to compact"
+            )
         count = place.compact()
     finally:
         place.close()
