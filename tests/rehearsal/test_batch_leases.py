@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 import outlast
 from outlast.registry import open_queue, open_sink
 from rehearsal.batch_crew import Order, check, publish, started
@@ -62,6 +64,7 @@ def test_b31_a_worker_that_was_frozen_past_its_lease_stores_nothing(tmp_path: Pa
         check(order, 2)
 
 
+@pytest.mark.serial
 def test_what_a_killed_worker_held_runs_elsewhere_within_the_lease(tmp_path: Path) -> None:
     order = _order(tmp_path, chunk=1, seconds=0.05, lease=2.0, stuck="item-00000")
     publish(order, 1)
@@ -76,7 +79,6 @@ def test_what_a_killed_worker_held_runs_elsewhere_within_the_lease(tmp_path: Pat
     second.kill()
     first.join()
     second.join()
-    assert took <= 2.0 + 1.0
     assert took <= 1.0  # its keeper saw it die, and did not wait for the lease to end
 
 

@@ -27,10 +27,8 @@ _TABLE_TRIES = 50
 
 def keep(url: str, handle: int, seconds: float, worker: int) -> None:
     """Renews until the worker is gone; `seconds` is what a lease is renewed to."""
-    table, queue = (
-        LeaseTable(handle),
-        cache(partial(open_queue, url)),
-    )
+    table = LeaseTable(handle)
+    queue = cache(partial(open_queue, url))  # opened when first needed, and then the same one
     every = seconds / _LOOKS_PER_LEASE
     next_look = time.monotonic() + every
     while _lives(worker, min(next_look - time.monotonic(), _LONGEST_PAUSE_SECONDS)):
