@@ -198,7 +198,10 @@ class Queue(Protocol):
         ...
 
     def items(self, state: State | None = None) -> Iterator[ItemState]:
-        """All items, or those in one state, the oldest first; read piece by piece, at any size."""
+        """All items, or those in one state, the oldest first; read piece by piece, at any size.
+
+        Raises SettingsError, as `retry` does, where the queue keeps no list of them (one that does not count).
+        """
         ...
 
     def retry(self, ids: Sequence[str] | None = None, *, state: Literal["dead", "done"] = "dead") -> int:
@@ -238,12 +241,19 @@ class Stored:
 class SinkTraits:
     """What a sink is like.
 
-    `unique`: whether it holds one result per id at all times; else only after `compact`. `few`: it is meant for
-    thousands of results, not for millions.
+    `few`: it is meant for thousands of results, not for millions.
     """
 
-    unique: bool = True
     few: bool = False
+
+
+def one_per_id(results: Sequence[Result]) -> dict[str, Result]:
+    """By id, the results that count: of two for one id the one with the higher claim, of equal claims the later."""
+    chosen: dict[str, Result] = {}
+    for result in results:
+        if result.id not in chosen or result.claim >= chosen[result.id].claim:
+            chosen[result.id] = result
+    return chosen
 
 
 class Sink(Protocol):

@@ -21,12 +21,10 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 20.0
-MOST_ROWS = 1000
 ANSWER_SECONDS = 60.0
 _CONNECT_SECONDS = 5
 _LONGEST_PAUSE_SECONDS = 2.0
 _MOST_IDLE = 4
-_PAGE_BYTES = 4 << 20
 # A host that is gone is noticed within half a minute, whether we wait for its answer (keepalives) or it for our data.
 _OWN_DEFAULTS: dict[str, str | int] = {
     "connect_timeout": _CONNECT_SECONDS,
@@ -218,7 +216,9 @@ class PostgresDatabase:
         if connection is None and isinstance(error, psycopg.ProgrammingError):  # a setting's value, found out late
             raise SettingsError(said) from error
         if isinstance(error, psycopg.OperationalError | psycopg.InternalError | psycopg.IntegrityError):
-            raise self._unreachable(said) from error
+            raise self._unreachable(
+                f"{said}; what was asked for may have happened, and to start again is safe"
+            ) from error
         raise error
 
 
@@ -267,20 +267,14 @@ def one_trip(connection: Connection, *, durable: bool = True) -> Iterator[None]:
     queue is old, and wrong by then. To read all and sort out a hundred is cheaper once, but not for each hundred.
     Without `durable`, a crash of the server (not of this process) may undo it.
     """
-    with pipeline(connection), connection.transaction():
+    with _pipeline(connection), connection.transaction():
         connection.execute(_BY_INDEX if durable else f"{_BY_INDEX}, set_config('synchronous_commit', 'off', true)")
         yield
 
 
-def pipeline(connection: Connection) -> AbstractContextManager[object]:
+def _pipeline(connection: Connection) -> AbstractContextManager[object]:
     """Statements inside are sent without waiting for the answer of each."""
     return connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext()
-
-
-def rows_to_read(last: int, read_characters: int) -> int:
-    """How many rows to ask for next, when the last so many had so many characters; at most MOST_ROWS."""
-    fits = last * _PAGE_BYTES // max(1, read_characters)
-    return max(1, min(MOST_ROWS, last * 2, fits))
 
 
 def _name_of(connection: Connection) -> str:

@@ -12,6 +12,7 @@ from outlast.errors import SettingsError
 from outlast.firmware import Firmware, read_firmware
 from outlast.items import Queue, Sink
 from outlast.ports import Framework, Platform, Store
+from outlast.urls import masked
 
 # In the order of detection. Cloud Run and pods of GKE run on machines whose firmware says "Compute Engine", AWS Batch
 # also starts pods, and Slurm's nodes may be any of them. Of the kinds of GKE the one with the least grace comes first;
@@ -124,7 +125,7 @@ def open_queue(url: str) -> Queue:
     scheme = _OTHER_NAMES.get(scheme, scheme)
     if "://" not in url or scheme not in QUEUES:
         raise SettingsError(
-            f"queue={url!r} is no queue's URL; there are sqlite:///work.db, postgresql://HOST/DATABASE and "
+            f"queue={masked(url)!r} is no queue's URL; there are sqlite:///work.db, postgresql://HOST/DATABASE and "
             "pubsub://PROJECT/SUBSCRIPTION?topic=TOPIC"
         )
     return cast(Queue, _load_for(url, QUEUES[scheme])(url))
@@ -152,12 +153,18 @@ def open_sink(url: str) -> Sink:
     """The sink at a URL; raises SettingsError for a scheme that is not supported or an extra that is missing."""
     scheme, separator, rest = url.partition(":")
     scheme = _OTHER_NAMES.get(scheme, scheme)
-    if "://" not in url and separator == "" and (meant := _MEANT.get(url.rpartition(".")[2].lower())):
-        raise SettingsError(f"sink={url!r} would be a folder with an object per item; write {meant.format(url)}")
     if separator and scheme in SINKS:
         return cast(Sink, _load_for(url, SINKS[scheme])(url))
     if separator and scheme == "parquet":
         return cast(Sink, _load_for(url, SINKS_ON_STORES[scheme])(open_store(rest), url=url))
+    if separator and "/" not in scheme and not (scheme in STORES and rest.startswith("//")):
+        raise SettingsError(
+            f"sink={masked(url)!r} is no sink's URL; there are sqlite:///FILE.db?table=TABLE, "
+            "postgresql://HOST/DATABASE?table=TABLE, jsonl:FILE, parquet:FOLDER, "
+            f"{', '.join(f'{known}://' for known in STORES)} and folders (one with a colon in its name is ./NAME)"
+        )
+    if separator == "" and (meant := _MEANT.get(url.rpartition(".")[2].lower())):
+        raise SettingsError(f"sink={url!r} would be a folder with an object per item; write {meant.format(url)}")
     return cast(Sink, _load_for(url, SINKS_ON_STORES[""])(open_store(url), url=url))
 
 
@@ -167,7 +174,9 @@ def _load_for(url: str, entry: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS:
             raise
-        raise SettingsError(f"{url!r} needs {error.name}: pip install 'outlast[{_EXTRAS[error.name]}]'") from error
+        raise SettingsError(
+            f"{masked(url)!r} needs {error.name}: pip install 'outlast[{_EXTRAS[error.name]}]'"
+        ) from error
 
 
 def sources_named(name: str) -> Callable[..., Sequence[NoticeSource]]:

@@ -4,8 +4,9 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 from urllib.parse import parse_qsl
 
 from outlast.errors import ExitingError, SettingsError
@@ -35,6 +36,7 @@ _CACHE_KIB = 64 << 10
 _COMMITS_PER_LOOK = 32
 _LONG_LOG_BYTES = 64 << 20
 _LOG_WAIT_MILLISECONDS = 200
+_PROBE = 500  # of the 32,766 parameters that a statement may have
 
 
 def path_and_options(url: str, *, setting: str, known: frozenset[str] = frozenset()) -> tuple[str, dict[str, str]]:
@@ -67,6 +69,17 @@ def refuse_places_without_shared_memory(path: str, *, setting: str) -> None:
         )
 
 
+def rows_of(connection: sqlite3.Connection, ids: Sequence[str], *, columns: str, table: str) -> Iterator[Any]:
+    """The rows of a table whose `id` is among these, by its index; `columns` and `table` are SQL, already quoted."""
+    for start in range(0, len(ids), _PROBE):
+        some = ids[start : start + _PROBE]
+        # As parameters: JSON in their stead would cut texts at a NUL.
+        yield from connection.execute(
+            f"SELECT {columns} FROM {table} WHERE id IN ({','.join('?' * len(some))})",  # noqa: S608 - see above
+            some,
+        )
+
+
 class SqliteFile:
     """One SQLite file, from several threads; a forked child opens it anew.
 
@@ -80,6 +93,7 @@ class SqliteFile:
         self._connection: sqlite3.Connection | None = None
         self._commits = 0
         self._owner, self._durable = os.getpid(), True  # which is how SQLite opens it
+        self._place: tuple[int, int] | None = None  # device and inode of what is open
         self._left: list[sqlite3.Connection | None] = []  # a parent's: closing it here would drop its locks
 
     @property
@@ -148,7 +162,19 @@ class SqliteFile:
             self._connection, self._owner = None, os.getpid()
         if self._connection is None:
             self._connection = self._open()
+        elif self._place_now() != self._place:
+            raise self._unreachable(
+                f"{self._setting}={self.path!r} was deleted or replaced while it was in use; what is written to the "
+                "deleted file would be lost, so nothing is"
+            )
         return self._connection
+
+    def _place_now(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _open(self) -> sqlite3.Connection:
         if sqlite3.sqlite_version_info < _OLDEST:
@@ -163,7 +189,7 @@ class SqliteFile:
             _patiently(lambda: connection.execute("PRAGMA journal_mode=WAL"))
             connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
             connection.execute("PRAGMA synchronous=FULL")
-            self._durable = True
+            self._durable, self._place = True, self._place_now()
         except BaseException:
             connection.close()
             raise
@@ -177,6 +203,10 @@ class SqliteFile:
             if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
                 raise SettingsError(
                     f"{self._setting}={self.path!r} is no sound SQLite file ({error}); nothing was changed"
+                ) from error
+            if isinstance(error, sqlite3.IntegrityError | sqlite3.DataError):
+                raise SettingsError(
+                    f"{self._setting}={self.path!r} does not take what is to be written ({error}); nothing was changed"
                 ) from error
             if not isinstance(error, sqlite3.OperationalError):
                 raise

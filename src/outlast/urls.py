@@ -8,10 +8,10 @@ _SECRET = re.compile(r"((?:^|&|\?|%26|%3F)(?:ssl)?password(?:=|%3D)).*?(?=&|%26|
 
 def masked(url: str) -> str:
     """The URL without its passwords, for people to read."""
-    scheme, _, rest = url.partition("://")
+    scheme, separator, rest = url.partition("://")
     before, at, after = rest.rpartition("@")  # a password that is not percent-encoded may have any character
     if at and ":" in before:
         before = before.partition(":")[0] + ":***"
     place, mark, query = (before + at + after).partition("?")
     options = _SECRET.sub(r"\1***", query)
-    return f"{scheme}://{place}{mark}{options}"
+    return f"{scheme}{separator}{place}{mark}{options}"

@@ -152,6 +152,7 @@ def test_a_queue_that_has_items_of_its_own_becomes_no_ledger(place: Place) -> No
 def test_strangers_are_remembered(place: Place) -> None:
     ledger = place.again()
     ledger.dedicate("one")
-    assert not ledger.strangers()
-    assert ledger.strangers(seen=True)
-    assert place.again().strangers()
+    assert not ledger.has_strangers()
+    ledger.note_strangers()
+    assert ledger.has_strangers()
+    assert place.again().has_strangers()

@@ -302,7 +302,7 @@ def test_an_item_that_ends_its_process_again_and_again_is_buried(place: Place) -
     assert queue.lease(1, 60, begin=True, max_deaths=3) is None
     [dead] = queue.items("dead")
     assert dead.deaths == 4
-    assert "died" in (dead.reason or "")
+    assert dead.reason == "its process died while it was in progress, 4 times"
 
 
 def test_a_keeper_that_sees_its_worker_die_ends_the_lease_at_once(place: Place) -> None:
@@ -311,6 +311,7 @@ def test_a_keeper_that_sees_its_worker_die_ends_the_lease_at_once(place: Place) 
     place.again().expire(lease.renewal)
     [item] = taken(queue).items
     assert item.deaths == 1
+    assert [one.reason for one in queue.items()] == ["its process died while it was in progress, 1 time"]
     queue.expire(lease.renewal)  # it is gone
     assert counts(queue) == (0, 1, 0, 0)
 

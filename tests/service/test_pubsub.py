@@ -221,7 +221,7 @@ def test_what_is_released_reaches_another_worker_at_once_even_beside_a_part_that
     assert one.extend(lease.renewal, 30)
     began = time.monotonic()
     assert ids(taken(two)) == ["item-0001"]
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 5.0  # not the 30 s for which the others are held
     one.release(lease, ["item-0000", "item-0002", "item-0003"])
     assert ids(taken(two)) == ["item-0000", "item-0002", "item-0003"]
 

@@ -39,9 +39,9 @@ def test_without_a_ledger_nothing_is_counted_and_what_is_published_twice_comes_t
     assert [name for name, _ in told.refused] == ["i" * 1025]
     assert queue.publish(drafts(3)).new == 3
     assert counts(queue) == (None,) * 4
-    assert list(queue.items()) == []
-    with pytest.raises(SettingsError, match="ledger"):
-        queue.retry()
+    for look in (queue.items, queue.retry):  # "none" would be a lie
+        with pytest.raises(SettingsError, match="ledger"):
+            look()
     first = taken(queue)
     assert ids(first) == [draft.id for draft in drafts(3)]  # both copies of each, in one pull
     assert queue.ack(first, ids(first)) == frozenset(ids(first))

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from outlast.cli.main import main
-from outlast.cli.progress import Look, Pace, progress
+from outlast.cli.progress import Look, Rate, progress
 from outlast.items import Draft, Failure
 from outlast.registry import open_queue
 from outlast.testing import MemorySink
@@ -288,6 +288,15 @@ def test_export_gives_every_item_with_its_state(queue: str) -> None:
     assert run("queue", "export", queue, "--state", "done").stdout.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", [("show", "--watch", "--json"), ("dead",), ("dead", "--json"), ("export",)])
+def test_a_queue_that_keeps_no_list_does_not_say_that_it_is_empty(command: tuple[str, ...]) -> None:
+    url = "pubsub://project-1/images"
+    assert json.loads(run("queue", "show", url, "--json").stdout)["dead"] is None
+    said = run("queue", *command, url)
+    assert (said.exit_code, said.stdout) == (78, "")
+    assert "pubsub://project-1/images" in said.stderr
+
+
 @pytest.mark.parametrize("command", ["show", "dead", "retry", "export"])
 def test_what_is_no_queue_is_told_in_one_line(command: str) -> None:
     said = run("queue", command, "work.db")
@@ -309,27 +318,27 @@ def test_a_sink_without_parts_cannot_be_compacted(queue: str) -> None:
 
 
 def test_rate_and_time_left_are_those_of_the_window() -> None:
-    pace = Pace(window_seconds=10.0)
+    rate = Rate(window_seconds=10.0)
     for second in range(31):
         done = second if second < 20 else 20 + 100 * (second - 20)
-        pace.note(Look(done, done / 2020, "3 in work"), float(second))
-    assert pace.items_per_second == pytest.approx(100, rel=0.15)
-    assert pace.seconds_left == pytest.approx(10, rel=0.2)
-    assert re.fullmatch(r"1,020 items, \d+/s, 50%, \d+ s left, 3 in work", pace.words())
+        rate.note(Look(done, done / 2020, "3 in work"), float(second))
+    assert rate.items_per_second == pytest.approx(100, rel=0.15)
+    assert rate.seconds_left == pytest.approx(10, rel=0.2)
+    assert re.fullmatch(r"1,020 items, \d+/s, 50%, \d+ s left, 3 in work", rate.words())
 
 
 def test_slow_items_are_counted_for_longer() -> None:
-    pace = Pace(window_seconds=10.0)
+    rate = Rate(window_seconds=10.0)
     for second in range(0, 1000, 2):
-        pace.note(Look(second // 50), float(second))
-    assert pace.items_per_second == pytest.approx(1 / 50, rel=0.15)
-    assert pace.words() == "19 items, 1.2/min"
+        rate.note(Look(second // 50), float(second))
+    assert rate.items_per_second == pytest.approx(1 / 50, rel=0.15)
+    assert rate.words() == "19 items, 1.2/min"
 
 
 def test_a_pace_that_knows_nothing_says_nothing() -> None:
-    pace = Pace(window_seconds=10.0)
-    pace.note(Look(5), 1.0)
-    assert (pace.words(), pace.items_per_second, pace.seconds_left) == ("5 items", None, None)
+    rate = Rate(window_seconds=10.0)
+    rate.note(Look(5), 1.0)
+    assert (rate.words(), rate.items_per_second, rate.seconds_left) == ("5 items", None, None)
 
 
 # --- help -------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import outlast
-from outlast.items import Draft
+from outlast.items import Draft, Result
+from outlast.paging import rows_to_read
 from outlast.queues.sqlite import SqliteQueue
 from outlast.registry import open_queue, open_sink
 from outlast.testing import FakeClock
@@ -109,8 +110,37 @@ def test_a_table_of_another_shape_is_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "r.db") as connection:
         connection.execute("CREATE TABLE labels (id TEXT, value TEXT)")
     connection.close()
-    with pytest.raises(outlast.SettingsError, match="version, claim"):
+    with pytest.raises(outlast.SettingsError, match="no column version; it has no column claim"):
         open_sink(f"sqlite:///{tmp_path}/r.db?table=labels").prepare()
+
+
+def test_a_table_that_wants_more_than_a_sink_gives_is_refused_before_any_work(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "r.db") as connection:
+        columns = "id TEXT PRIMARY KEY, value TEXT, version TEXT, claim INTEGER, at REAL NOT NULL DEFAULT 0"
+        connection.execute(f"CREATE TABLE good ({columns})")
+        connection.execute(f"CREATE TABLE bad ({columns}, who TEXT NOT NULL)")
+    connection.close()
+    open_sink(f"sqlite:///{tmp_path}/r.db?table=good").prepare()
+    with pytest.raises(outlast.SettingsError, match="column who must be given and has no default"):
+        open_sink(f"sqlite:///{tmp_path}/r.db?table=bad").prepare()
+
+
+def test_large_payloads_and_values_are_read_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, sink = outlast.Queue(f"sqlite:///{tmp_path}/w.db"), open_sink(f"sqlite:///{tmp_path}/w.db")
+    sink.prepare()
+    large = "x" * 100_000
+    queue.publish((f"item-{number:03d}", large) for number in range(160))
+    sink.store([Result(f"item-{number:03d}", f'"{large}"', None, 1) for number in range(160)])
+    asked: list[int] = []
+
+    def noted(last: int, characters: int) -> int:
+        asked.append(rows_to_read(last, characters))
+        return asked[-1]
+
+    for module in ("queues", "sinks"):
+        monkeypatch.setattr(f"outlast.{module}.sqlite.rows_to_read", noted)
+    assert len(list(queue.items())) == len(list(sink.results())) == 160
+    assert asked == [41, 41] * 2  # of a tenth of a megabyte each
 
 
 def test_who_only_looks_makes_no_file(tmp_path: Path) -> None:
@@ -140,3 +170,18 @@ def test_ids_alone_can_be_published_and_what_is_rejected_is_told(
 def test_a_sink_without_its_scheme_is_no_folder(url: str) -> None:
     with pytest.raises(outlast.SettingsError, match="write"):
         open_sink(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["parqet:out", "gs:bucket/results", "mysql://u:secret@h/d", "csv:out.csv", "postgresql+x:a"]
+)
+def test_a_sink_whose_scheme_is_mistyped_is_no_folder(url: str) -> None:
+    with pytest.raises(outlast.SettingsError, match=r"sink=.*is no sink's URL.*parquet:FOLDER") as caught:
+        open_sink(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_queue_whose_scheme_is_mistyped_shows_no_password() -> None:
+    with pytest.raises(outlast.SettingsError, match="is no queue's URL") as caught:
+        open_queue("postgresql+psycopg://u:secret@h/d")
+    assert "secret" not in str(caught.value)

@@ -19,6 +19,7 @@ from outlast.urls import masked
             "pubsub://p/s?ledger=postgresql://h/d%3Fpassword%3Dsecret%26queue%3Dq",
             "pubsub://p/s?ledger=postgresql://h/d%3Fpassword%3D***%26queue%3Dq",
         ),
+        ("jsonl:a/b.jsonl", "jsonl:a/b.jsonl"),
         ("sqlite:////a/b.db?table=passwords", "sqlite:////a/b.db?table=passwords"),
     ],
 )

@@ -32,7 +32,7 @@ class Look:
     more: str = ""
 
 
-class Pace:
+class Rate:
     """Rate and time left, from what was seen in the last `window_seconds`; in more where few items ended in these."""
 
     def __init__(self, window_seconds: float) -> None:
@@ -85,10 +85,10 @@ def progress(
     `look` is called in a thread, and takes no more than a fiftieth of the time. None, or an error of ours, means that
     it is not known now.
     """
-    pace, over = Pace(window_seconds), threading.Event()
+    rate, over = Rate(window_seconds), threading.Event()
     every, show = (_LOOK_SECONDS, _on_screen) if sys.stderr.isatty() else (line_seconds, _in_lines)
-    looks = _looks(look, pace, over, every)
-    watcher = threading.Thread(target=show, args=(what, looks, pace), name="outlast-progress", daemon=True)
+    looks = _looks(look, rate, over, every)
+    watcher = threading.Thread(target=show, args=(what, looks, rate), name="outlast-progress", daemon=True)
     watcher.start()
     try:
         yield
@@ -97,7 +97,7 @@ def progress(
         watcher.join(timeout=2.0)  # a look that hangs must not keep the process
 
 
-def _on_screen(what: str, looks: Iterator[Look], pace: Pace) -> None:
+def _on_screen(what: str, looks: Iterator[Look], rate: Rate) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[said]}", markup=False))
     together = sys.stdout.isatty()  # what is printed goes above the bar, unless it goes elsewhere
     shown = Progress(*columns, console=Screen(stderr=True), transient=True, redirect_stdout=together)
@@ -106,17 +106,17 @@ def _on_screen(what: str, looks: Iterator[Look], pace: Pace) -> None:
         task = shown.add_task(what, total=None, said="")
         for found in looks:
             total = None if found.share is None else 1.0
-            shown.update(task, total=total, completed=found.share or 0.0, said=pace.words())
+            shown.update(task, total=total, completed=found.share or 0.0, said=rate.words())
 
 
-def _in_lines(what: str, looks: Iterator[Look], pace: Pace) -> None:
+def _in_lines(what: str, looks: Iterator[Look], rate: Rate) -> None:
     console = console_for(os.environ)
     for number, _ in enumerate(looks):
         if number:
-            console.info(f"{what}: {pace.words()}")
+            console.info(f"{what}: {rate.words()}")
 
 
-def _looks(look: Callable[[], Look | None], pace: Pace, over: threading.Event, every_seconds: float) -> Iterator[Look]:
+def _looks(look: Callable[[], Look | None], rate: Rate, over: threading.Event, every_seconds: float) -> Iterator[Look]:
     while True:
         began = time.monotonic()
         try:
@@ -124,7 +124,7 @@ def _looks(look: Callable[[], Look | None], pace: Pace, over: threading.Event, e
         except OutlastError:  # the work itself will say so
             found = None
         if found is not None:
-            pace.note(found, time.monotonic())
+            rate.note(found, time.monotonic())
             yield found
         if over.wait(max(every_seconds, (time.monotonic() - began) / _LOOK_SHARE)):
             return

@@ -13,13 +13,14 @@ import click
 from rich import box
 from rich.table import Table
 
-from outlast.cli.progress import CTRL_C, Look, Pace
+from outlast.cli.progress import CTRL_C, Look, Rate
 from outlast.cli.stores import print_table
 from outlast.clock import format_duration
 from outlast.console import printable
 from outlast.errors import SettingsError
 from outlast.items import ItemState, Queue, QueueStats, State
 from outlast.registry import open_queue
+from outlast.urls import masked
 
 _STATES: tuple[State, ...] = ("ready", "leased", "done", "dead")
 _SHOWN = 100
@@ -153,23 +154,23 @@ def _opened(url: str) -> Iterator[Queue]:
 # --- counts ---------------------------------------------------------------------------------------------
 
 
-def _show(stats: QueueStats, *, as_json: bool, pace: Pace | None = None) -> None:
+def _show(stats: QueueStats, *, as_json: bool, rate: Rate | None = None) -> None:
     if as_json:
         click.echo(json.dumps(asdict(stats)))
         return
     counts = [getattr(stats, state) for state in _STATES]
     said = "  ".join(f"{state} {_count(count)}" for state, count in zip(_STATES, counts, strict=True))
-    click.echo(said + _after(stats, pace))
+    click.echo(said + _after(stats, rate))
     if not any(counts) and None not in counts:
         click.echo("nothing was ever published to this queue")
 
 
-def _after(stats: QueueStats, pace: Pace | None) -> str:
+def _after(stats: QueueStats, rate: Rate | None) -> str:
     words = []
     if stats.oldest_seconds is not None:
         words.append(f"oldest {format_duration(stats.oldest_seconds)}")
-    if pace is not None and pace.items_per_second is not None:
-        words.append(pace.words())
+    if rate is not None and rate.items_per_second is not None:
+        words.append(rate.words())
     return "".join(f"  {word}" for word in words)
 
 
@@ -194,16 +195,16 @@ def look_at(stats: QueueStats) -> Look | None:
 
 
 def _watch(port: Queue, *, as_json: bool) -> None:
-    pace = Pace(_RATE_WINDOW_SECONDS)
+    if not port.traits.counts:
+        raise SettingsError(f"queue={masked(port.url)!r} does not know its counts, so there is nothing to watch")
+    rate = Rate(_RATE_WINDOW_SECONDS)
     while True:
         began = time.monotonic()
         stats = port.stats()
         look = look_at(stats)
-        if stats.ready is None and not as_json:
-            raise SettingsError(f"{port.url} does not know its counts, so there is nothing to watch")
         if look is not None:
-            pace.note(look, began)
-        _show(stats, as_json=as_json, pace=None if look is None else pace)
+            rate.note(look, began)
+        _show(stats, as_json=as_json, rate=None if look is None else rate)
         if stats.ready == 0 and stats.leased == 0:
             return
         time.sleep(_WATCH_SECONDS)

@@ -7,6 +7,7 @@ import click
 from outlast.errors import SettingsError
 from outlast.items import CompactableSink
 from outlast.registry import open_sink
+from outlast.urls import masked
 
 
 @click.group()
@@ -32,7 +33,9 @@ def compact(*, url: str, as_json: bool) -> None:
     place = open_sink(url)
     try:
         if not isinstance(place, CompactableSink):
-            raise SettingsError(f"{url!r} holds one result per id at all times; there is nothing to compact")
+            raise SettingsError(
+                f"sink={masked(url)!r} holds one result per id at all times; there is nothing to compact"
+            )
         count = place.compact()
     finally:
         place.close()

@@ -36,11 +36,12 @@ class Ledger(Queue, Protocol):
         """
         ...
 
-    def strangers(self, *, seen: bool = False) -> bool:
-        """Whether items have come that were not published here, so that nobody knows how many more there are.
+    def note_strangers(self) -> None:
+        """Items have come that were not published here, so that nobody knows how many more there are; durable."""
+        ...
 
-        `seen` notes that some have.
-        """
+    def has_strangers(self) -> bool:
+        """Whether that was ever noted, by any process."""
         ...
 
     def lease_named(self, ids: Sequence[str], seconds: float, *, begin: bool, max_deaths: int) -> Standing:

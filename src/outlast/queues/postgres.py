@@ -20,14 +20,14 @@ from outlast.items import (
     State,
     Storing,
 )
-from outlast.postgresql import PATIENCE_SECONDS, Connection, PostgresDatabase, one_trip, rows_to_read
+from outlast.paging import FIRST_ROWS, rows_to_read
+from outlast.postgresql import PATIENCE_SECONDS, Connection, PostgresDatabase, one_trip
 from outlast.queues import postgres_statements as sql
 from outlast.queues.ledger import Standing
 
 _MOST_PAYLOAD_BYTES = 64 << 20
 _MOST_ID_BYTES = 2000  # an entry of an index has to fit into a third of a page
 _OLDEST_SERVER = 130_000
-_FIRST_PAGE = 100
 _SLOW_LOOK_SECONDS = 0.02
 _LOOKS_BETWEEN = 20
 
@@ -214,7 +214,7 @@ class PostgresQueue:
     def items(self, state: State | None = None) -> Iterator[ItemState]:
         """Page by page: a reader with a snapshot would keep the server from forgetting what is settled meanwhile."""
         page = sql.page_of(state)
-        last, most = -1, _FIRST_PAGE
+        last, most = -1, FIRST_ROWS
         while True:
             told = {"queue": self._number(), "last": last, "most": most}
             rows = self._database.run(partial(_page, page, told))
@@ -249,18 +249,11 @@ class PostgresQueue:
 
         return self._database.run(work)
 
-    def strangers(self, *, seen: bool = False) -> bool:
-        told = {"queue": self._number()}
+    def note_strangers(self) -> None:
+        self._change(sql.NOTE_STRANGERS, {"queue": self._number()})
 
-        def work(connection: Connection, _: bool) -> bool:
-            with one_trip(connection):
-                if seen:
-                    connection.execute(sql.SEE_STRANGERS, told)
-                ledger = connection.execute(sql.LEDGER, told)
-            row = ledger.fetchone()
-            return row is not None and bool(row[1])
-
-        return self._database.run(work)
+    def has_strangers(self) -> bool:
+        return any(strangers for _, strangers in self._look(sql.LEDGER, {"queue": self._number()}))
 
     def lease_named(self, ids: Sequence[str], seconds: float, *, begin: bool, max_deaths: int) -> Standing:
         named = list(dict.fromkeys(ids))
@@ -298,16 +291,17 @@ class PostgresQueue:
         return [Draft(*row) for row in self._look(sql.UNSENT, self._named(ids))]
 
     def mark_sent(self, ids: Sequence[str]) -> None:
-        told = self._named(ids)
-
-        def work(connection: Connection, _: bool) -> None:
-            with one_trip(connection):
-                connection.execute(sql.MARK_SENT, told)
-
-        self._database.run(work)
+        self._change(sql.MARK_SENT, self._named(ids))
 
     def _named(self, ids: Sequence[str]) -> dict[str, Any]:
         return {"queue": self._number(), "ids": [one for one in ids if _refusal(one) is None]}
+
+    def _change(self, statement: str, told: Mapping[str, Any]) -> None:
+        def work(connection: Connection, _: bool) -> None:
+            with one_trip(connection):
+                connection.execute(statement, told)
+
+        self._database.run(work)
 
     def _look(self, statement: str, told: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         return self._database.run(partial(_page, statement, told))

@@ -150,7 +150,7 @@ LIFT = f"""UPDATE outlast_items AS i SET claim = told.claim
 DEDICATE = """INSERT INTO outlast_ledgers (queue, name) SELECT %(queue)s, %(name)s
     WHERE NOT EXISTS (SELECT FROM outlast_items WHERE queue = %(queue)s) ON CONFLICT (queue) DO NOTHING"""
 LEDGER = "SELECT name, strangers FROM outlast_ledgers WHERE queue = %(queue)s"
-SEE_STRANGERS = "UPDATE outlast_ledgers SET strangers = true WHERE queue = %(queue)s"
+NOTE_STRANGERS = "UPDATE outlast_ledgers SET strangers = true WHERE queue = %(queue)s"
 _NAMED = "queue = %(queue)s AND id = ANY (%(ids)b::text[])"
 TAKE_NAMED = f"""WITH known AS (
         SELECT count(*) = cardinality(%(ids)b::text[]) AS whole FROM outlast_items WHERE {_NAMED}),

@@ -1,6 +1,5 @@
 """Pub/Sub as a queue: the broker hands messages out, a ledger beside it decides what becomes of their items."""
 
-import math
 import os
 import threading
 import time
@@ -37,6 +36,7 @@ from outlast.queues.pubsub_messages import (
     Renewal,
     read_renewal,
     renewal_of,
+    whole_seconds,
 )
 from outlast.queues.pubsub_opening import require_client, service_of
 from outlast.registry import open_queue
@@ -177,7 +177,9 @@ class PubsubQueue:
         standing = self._ledger.lease_named(list(ack_ids), seconds, begin=begin, max_deaths=max_deaths)
         if standing.unknown:
             foreign = {one.id: one.draft() for one in pulled if one.id in standing.unknown}
-            self._strangers = self._strangers or self._ledger.strangers(seen=True)
+            if not self._strangers:
+                self._ledger.note_strangers()
+                self._strangers = True
             refused = dict(self._ledger.publish(list(foreign.values())).refused)
             self._ledger.mark_sent([one for one in foreign if one not in refused])
             self._put_away(refused, ack_ids)
@@ -202,7 +204,7 @@ class PubsubQueue:
         """The ledger's lease, with the messages, which are held for as long."""
         mine = {item.id: ack_ids[item.id] for item in lease.items if item.id in ack_ids}
         renewal = Renewal(lease.renewal, mine)
-        self._hold(renewal.of(list(mine)), _whole_seconds(seconds))
+        self._hold(renewal.of(list(mine)), whole_seconds(seconds))
         return replace(lease, renewal=renewal.line())
 
     def _from_the_ledger(self, most: int, seconds: float, *, begin: bool, max_deaths: int) -> Lease | None:
@@ -222,7 +224,7 @@ class PubsubQueue:
         read = read_renewal(renewal)
         if read is None or not self._ledger.extend(read.ledger, seconds):
             return False
-        self._hold(read.of(self._ledger.held(read.ledger)), _whole_seconds(seconds))
+        self._hold(read.of(self._ledger.held(read.ledger)), whole_seconds(seconds))
         return True
 
     def expire(self, renewal: str) -> None:
@@ -254,7 +256,7 @@ class PubsubQueue:
         dead = frozenset(item.id for item in lease.items if item.id in changed and item.errors + 1 > max_errors)
         renewal = renewal_of(lease)
         self._acknowledge(renewal.of(dead))
-        self._hold(renewal.of(changed - dead), _whole_seconds(delay_seconds) if delay_seconds > 0 else 0)
+        self._hold(renewal.of(changed - dead), whole_seconds(delay_seconds) if delay_seconds > 0 else 0)
         return changed
 
     def bury(self, lease: Lease, failures: Sequence[Failure]) -> frozenset[str]:
@@ -273,7 +275,7 @@ class PubsubQueue:
         stats = self._ledger.stats()
         if stats.ready or stats.leased:
             return stats
-        self._strangers = self._strangers or self._ledger.strangers()
+        self._strangers = self._strangers or self._ledger.has_strangers()
         unknown = self._strangers or (self._patient and _is_empty(stats))
         return replace(stats, ready=None) if unknown else stats
 
@@ -336,16 +338,12 @@ def _put_back(standing: Standing) -> dict[int, list[str]]:
     """The items whose messages go back, by the seconds after which they come again."""
     found: dict[int, list[str]] = {}
     for one, left in standing.held.items():
-        found.setdefault(min(_whole_seconds(left), _HELD_ELSEWHERE_SECONDS), []).append(one)
+        found.setdefault(min(whole_seconds(left), _HELD_ELSEWHERE_SECONDS), []).append(one)
     for one, left in standing.later.items():
         # A suspect comes at once after one that could be had; where none could, others are to come before it.
         soon = 0 if standing.lease is not None else _SUSPECT_SECONDS
-        found.setdefault(_whole_seconds(left) if left > 0 else soon, []).append(one)
+        found.setdefault(whole_seconds(left) if left > 0 else soon, []).append(one)
     return found
-
-
-def _whole_seconds(seconds: float) -> int:
-    return min(MOST_SECONDS, max(1, math.ceil(seconds)))
 
 
 def _pieces(ids: Iterable[str]) -> Iterator[list[str]]:

@@ -32,6 +32,7 @@ from outlast.queues.pubsub_messages import (
     Renewal,
     read_renewal,
     renewal_of,
+    whole_seconds,
 )
 from outlast.queues.pubsub_opening import service_of
 
@@ -112,7 +113,7 @@ class PubsubAlone:
             ack_ids.setdefault(one.id, []).append(one.ack_id)
             items.setdefault(one.id, LeasedItem(one.id, one.draft().payload, claim, errors=(one.attempt or 1) - 1))
         token = secrets.token_hex(8)
-        self._service.hold([one.ack_id for one in pulled], _whole_seconds(seconds))
+        self._service.hold([one.ack_id for one in pulled], whole_seconds(seconds))
         with self._lock:
             self._forget_ended()
             self._open[token] = set(items)
@@ -132,7 +133,7 @@ class PubsubAlone:
                 return False
             open_here = self._open.get(read.ledger)
         ack_ids = read.of(list(read.ack_ids) if open_here is None else list(open_here))
-        if ack_ids and len(self._service.hold(ack_ids, _whole_seconds(seconds))) == len(ack_ids):
+        if ack_ids and len(self._service.hold(ack_ids, whole_seconds(seconds))) == len(ack_ids):
             return False
         with self._lock:
             self._until[read.ledger] = self._clock.monotonic_seconds() + seconds
@@ -170,7 +171,7 @@ class PubsubAlone:
     ) -> frozenset[str]:
         held = self._held(lease, [one.id for one in failures])
         dead = {item.id for item in lease.items if item.id in held and item.errors + 1 > max_errors}
-        back = self._back(lease, held - dead, _whole_seconds(delay_seconds) if delay_seconds > 0 else 0)
+        back = self._back(lease, held - dead, whole_seconds(delay_seconds) if delay_seconds > 0 else 0)
         return back | self.bury(lease, [one for one in failures if one.id in dead])
 
     def bury(self, lease: Lease, failures: Sequence[Failure]) -> frozenset[str]:
@@ -200,11 +201,15 @@ class PubsubAlone:
         return QueueStats(ready=None, leased=None, done=None, dead=None)
 
     def items(self, state: State | None = None) -> Iterator[ItemState]:
-        return iter(())
+        raise self._not_kept(state)
 
     def retry(self, ids: Sequence[str] | None = None, *, state: Literal["dead", "done"] = "dead") -> int:
-        raise SettingsError(
-            f"{self._address.shown} keeps no {state} items; they are known where the URL has &ledger=URL"
+        raise self._not_kept(state)
+
+    def _not_kept(self, state: State | None) -> SettingsError:
+        what = "items" if state is None else f"{state} items"
+        return SettingsError(
+            f"{self._address.shown} without a ledger keeps no list of {what}; name the ledger in the URL (ledger=URL)"
         )
 
     def close(self) -> None:
@@ -239,7 +244,3 @@ class PubsubAlone:
         for token in [one for one in self._open if not self._lasts(one)]:
             del self._open[token]
         self._until = dict(list(self._until.items())[-_MOST_REMEMBERED:])
-
-
-def _whole_seconds(seconds: float) -> int:
-    return min(MOST_SECONDS, max(1, math.ceil(seconds)))

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -53,6 +54,11 @@ def payload_of(data: bytes) -> str:
 
 def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
+
+
+def whole_seconds(seconds: float) -> int:
+    """How long to hold a message, as a request takes it: up to the next second, from 1 to MOST_SECONDS."""
+    return min(MOST_SECONDS, max(1, math.ceil(seconds)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,13 +23,13 @@ from outlast.items import (
     Storing,
 )
 from outlast.machine import boot_name
+from outlast.paging import FIRST_ROWS, rows_to_read
 from outlast.queues.ledger import Standing
 from outlast.sqlite_files import SqliteFile, path_and_options
 
 _READY, _LEASED, _DONE, _DEAD = range(4)
 _STATES: tuple[State, ...] = ("ready", "leased", "done", "dead")
 _MOST_PAYLOAD_BYTES = 64 << 20
-_PAGE = 500
 
 # An item's `lease` is the number of the lease that holds it, None without one. A lease keeps the numbers of its items,
 # so that to end it needs no index that each lease and each ack would have to change. What is ready is found by partial
@@ -83,7 +83,7 @@ class SqliteQueue:
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         path, _ = path_and_options(url, setting="queue")
-        self._url = url
+        self._url = f"sqlite:///{path}"  # also for a process with another current folder, such as a keeper
         self._file = SqliteFile(path, setting="queue", unreachable=QueueUnreachable)
         self._clock = clock or SystemClock()
         self._boot = boot_name()
@@ -246,7 +246,8 @@ class SqliteQueue:
                 continue
             if begun:
                 died = """UPDATE outlast_items SET deaths = deaths + 1, lease = NULL, state = iif(deaths + 1 > ?, 3, 0),
-                    reason = 'its process died while it was in progress, ' || (deaths + 1) || ' times'"""
+                    reason = 'its process died while it was in progress, ' || (deaths + 1)
+                        || iif(deaths = 0, ' time', ' times')"""
                 change, given = died, [max_deaths]
             else:
                 change, given = "UPDATE outlast_items SET lease = NULL, state = 0", []
@@ -282,19 +283,20 @@ class SqliteQueue:
         if not self._is_there():
             return
         where, given = ("", ()) if state is None else ("AND state = ?", (_STATES.index(state),))
-        last = 0
+        last, most = 0, FIRST_ROWS
         while True:
             with self._file.reading() as connection:
                 page = connection.execute(
                     f"""SELECT seq, id, state, payload, claim, errors, deaths, releases, reason FROM outlast_items
-                        WHERE seq > ? {where} ORDER BY seq LIMIT {_PAGE}""",
-                    (last, *given),
+                        WHERE seq > ? {where} ORDER BY seq LIMIT ?""",
+                    (last, *given, most),
                 ).fetchall()
             for seq, name, number, *rest in page:
                 last = seq
                 yield ItemState(name, _STATES[number], *rest)
-            if len(page) < _PAGE:
+            if len(page) < most:
                 return
+            most = rows_to_read(most, sum(len(row[3]) for row in page))
 
     def retry(self, ids: Sequence[str] | None = None, *, state: Literal["dead", "done"] = "dead") -> int:
         if not self._is_there():
@@ -323,11 +325,13 @@ class SqliteQueue:
             owner = connection.execute("SELECT name FROM outlast_ledger").fetchone()
         return None if owner is None else str(owner[0])
 
-    def strangers(self, *, seen: bool = False) -> bool:
+    def note_strangers(self) -> None:
         self._make()
-        if seen:
-            with self._file.writing(durable=True) as connection:
-                connection.execute("UPDATE outlast_ledger SET strangers = 1")
+        with self._file.writing(durable=True) as connection:
+            connection.execute("UPDATE outlast_ledger SET strangers = 1")
+
+    def has_strangers(self) -> bool:
+        self._make()
         with self._file.reading() as connection:
             return connection.execute("SELECT 1 FROM outlast_ledger WHERE strangers").fetchone() is not None
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from outlast.console import Console
 from outlast.errors import SettingsError, SinkUnreachable
-from outlast.items import LeasedItem, Result, SinkTraits, Stored
-from outlast.sinks.jsonl_file import LockedFile, answering, locked
+from outlast.items import LeasedItem, Result, SinkTraits, Stored, one_per_id
+from outlast.sinks.jsonl_file import LockedFile, locked, translating
 from outlast.sinks.jsonl_index import Cover, Entry, IndexUnusable, JsonlIndex, Range
 from outlast.sinks.jsonl_repair import Repair
 from outlast.sinks.result_lines import Head, NoRecord, line_of, result_of
@@ -63,7 +63,7 @@ class JsonlSink:
         return None
 
     def prepare(self) -> None:
-        with answering(self._url):
+        with translating(self._url):
             refuse_places_without_shared_memory(self._path, setting="sink")
             os.makedirs(os.path.dirname(self._path), exist_ok=True)
         self._exclusively(self._tidy)
@@ -119,7 +119,7 @@ class JsonlSink:
 
     def _is_current(self) -> bool:
         """Whether the index covers all of the file, as seen without the lock."""
-        if not self._index.stands():
+        if not self._index.is_open():
             return False
         cover = self._index.cover()
         try:
@@ -129,10 +129,7 @@ class JsonlSink:
         return cover is not None and (cover.inode, cover.bytes) == (there.st_ino, there.st_size)
 
     def _append(self, results: Sequence[Result], repair: Repair, cover: Cover) -> None:
-        newest: dict[str, Result] = {}
-        for result in results:
-            if result.id not in newest or result.claim >= newest[result.id].claim:
-                newest[result.id] = result
+        newest = one_per_id(results)
         file, there = repair.file, self._index.entries(list(newest))
         lines: list[tuple[Head, bytes]] = []
         for result in newest.values():

@@ -162,7 +162,7 @@ def locked(path: str, url: str, *, shared: bool = False) -> Iterator[LockedFile]
     Raises SettingsError where no such file can be, and SinkUnreachable where it cannot be opened, or where another
     process has held the lock for PATIENCE_SECONDS without a sign of life.
     """
-    with answering(url):
+    with translating(url):
         opened = LockedFile(path, _open_locked(path, url, fcntl.LOCK_SH if shared else fcntl.LOCK_EX))
         try:
             yield opened
@@ -171,7 +171,7 @@ def locked(path: str, url: str, *, shared: bool = False) -> Iterator[LockedFile]
 
 
 @contextmanager
-def answering(url: str) -> Iterator[None]:
+def translating(url: str) -> Iterator[None]:
     """Translates what the disk says."""
     try:
         yield

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from outlast.errors import SettingsError, SinkUnreachable
 from outlast.sinks.result_lines import Head
-from outlast.sqlite_files import SqliteFile
+from outlast.sqlite_files import SqliteFile, rows_of
 
 _FORMAT = 1
-_PROBE = 500
 _TABLES = {
     "results": "(id TEXT NOT NULL PRIMARY KEY, start INTEGER NOT NULL, bytes INTEGER NOT NULL, version TEXT, "
     "claim INTEGER NOT NULL) WITHOUT ROWID",
@@ -64,13 +63,13 @@ class JsonlIndex:
         self._file = SqliteFile(path, setting="sink", unreachable=SinkUnreachable)
         self._inode: int | None = None  # of the index itself
 
-    def stands(self) -> bool:
+    def is_open(self) -> bool:
         """Whether it is open, and still the file of its name."""
         return self._inode is not None and self._inode == _inode_of(self._path)
 
-    def stand(self) -> None:
+    def open(self) -> None:
         """Opens it, and makes it where there is none. For the holder of the lock."""
-        if self.stands():
+        if self.is_open():
             return
         self._file.close()
         with self._reading() as connection:
@@ -84,7 +83,7 @@ class JsonlIndex:
                 connection.execute(f"PRAGMA user_version = {_FORMAT}")
         self._inode = _inode_of(self._path)
 
-    def stand_anew(self) -> str:
+    def start_over(self) -> str:
         """Puts what is there aside and begins a new one; returns where the old one is. For the holder of the lock."""
         self._file.close()
         self._inode, place = None, f"{self._path}.damaged"
@@ -93,7 +92,7 @@ class JsonlIndex:
             for suffix in ("-wal", "-shm"):
                 with suppress(FileNotFoundError):
                     os.unlink(self._path + suffix)
-        self.stand()
+        self.open()
         return place
 
     def cover(self) -> Cover | None:
@@ -108,14 +107,9 @@ class JsonlIndex:
 
     def entries(self, ids: Sequence[str]) -> dict[str, Entry]:
         """Where the results of these ids are; ids without one are left out."""
-        found: dict[str, Entry] = {}
         with self._reading() as connection:
-            for first in range(0, len(ids), _PROBE):
-                some = ids[first : first + _PROBE]
-                marks = ", ".join("?" * len(some))
-                select = f"SELECT id, version, claim, start, bytes FROM results WHERE id IN ({marks})"
-                found.update({row[0]: _entry(row) for row in connection.execute(select, some)})
-        return found
+            rows = rows_of(connection, ids, columns="id, version, claim, start, bytes", table="results")
+            return {row[0]: _entry(row) for row in rows}
 
     def page(self, after: str, most: int) -> list[Entry]:
         """The next entries in the order of ids."""

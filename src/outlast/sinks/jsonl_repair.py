@@ -30,7 +30,7 @@ class Repair:
     def agree(self) -> Cover:
         """Reads on from where the index ends, or all of the file where the index is of another content."""
         try:
-            self.index.stand()
+            self.index.open()
             cover, superseded = self.index.cover(), self.index.superseded()
         except IndexUnusable:
             cover, superseded = None, []
@@ -44,10 +44,10 @@ class Repair:
         """Empties the index; one that is damaged is put aside."""
         cover = Cover(self.file.inode, 0, self.file.digest(0), 0)
         try:
-            self.index.stand()
+            self.index.open()
             self.index.clear(cover)
         except IndexUnusable:
-            place = self.index.stand_anew()
+            place = self.index.start_over()
             self.console.warning(f"{self.file.path}: its index was damaged, is {place} now, and is made anew")
             self.index.clear(cover)
         return cover

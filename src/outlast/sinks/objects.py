@@ -15,7 +15,7 @@ from outlast.errors import (
     SinkUnreachable,
     StoreUnreachable,
 )
-from outlast.items import LeasedItem, Result, SinkTraits, Stored
+from outlast.items import LeasedItem, Result, SinkTraits, Stored, one_per_id
 from outlast.ports import Store
 from outlast.sinks.result_lines import Head, NoJson, NoRecord, head_of, line_of, result_of
 from outlast.threads import in_parallel
@@ -102,10 +102,7 @@ class ObjectSink:
         return found
 
     def store(self, results: Sequence[Result], *, connection: object | None = None) -> None:
-        newest: dict[str, Result] = {}
-        for result in results:
-            if result.id not in newest or result.claim >= newest[result.id].claim:
-                newest[result.id] = result
+        newest = one_per_id(results)
         with self._translating():
             for version in {_tag(result.version) for result in newest.values()} - self._announced:
                 self._announce(version)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from outlast.errors import BadObject, ObjectExists, ObjectMissing, SettingsError, SinkUnreachable, StoreUnreachable
-from outlast.items import LeasedItem, Result, SinkTraits, Stored
+from outlast.items import LeasedItem, Result, SinkTraits, Stored, one_per_id
 from outlast.ports import Store
 from outlast.sinks.parquet_compact import compact
 from outlast.sinks.parquet_index import StoredIndex, sorted_rows
@@ -40,21 +40,21 @@ class ParquetSink:
 
     @property
     def traits(self) -> SinkTraits:
-        return SinkTraits(unique=False)
+        return SinkTraits()
 
     @property
     def database(self) -> None:
         return None
 
     def prepare(self) -> None:
-        with self._answering():
+        with self._translating():
             mark(self._store)
             self._store.sweep(PARTS)
             self._store.sweep(COMPACTIONS)
             self._index.build()
 
     def known(self, items: Sequence[LeasedItem]) -> Mapping[str, Stored]:
-        with self._answering():
+        with self._translating():
             found = self._index.find(items)
             # Nobody can have stored a newer claim than the one before this lease.
             if any(
@@ -65,16 +65,12 @@ class ParquetSink:
             return found
 
     def store(self, results: Sequence[Result], *, connection: object | None = None) -> None:
-        counting: dict[str, Result] = {}
-        for one in results:
-            if one.id not in counting or one.claim >= counting[one.id].claim:
-                counting[one.id] = one
-        with self._answering(), self._storing:
-            for piece in _pieces(list(counting.values())):
+        with self._translating(), self._storing:
+            for piece in _pieces(list(one_per_id(results).values())):
                 self._store_part(piece)
 
     def results(self) -> Iterator[Result]:
-        with self._answering():
+        with self._translating():
             is_sink(self._store)
             _, _, tables = sorted_rows(self._store, SCHEMA.names)
             for table in tables:
@@ -82,7 +78,7 @@ class ParquetSink:
                 yield from map(Result, *columns)
 
     def compact(self) -> int:
-        with self._answering():
+        with self._translating():
             if not is_sink(self._store):
                 raise SettingsError("nobody has stored results there, so there is nothing to join; is the place right?")
             for folder in (PARTS, COMPACTIONS):
@@ -105,7 +101,7 @@ class ParquetSink:
             return
 
     @contextmanager
-    def _answering(self) -> Iterator[None]:
+    def _translating(self) -> Iterator[None]:
         try:
             yield
         except StoreUnreachable as error:

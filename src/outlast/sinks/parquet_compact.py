@@ -60,14 +60,14 @@ def _one_round(store: Store, file_bytes: int) -> Compaction | None:
     if made is None or not _commit(store, made):
         return None
     _remove_old(store, made, parts_in(store))
-    # What a death on a mount has cut short. Nobody writes a part for a day, and who did would have lost his lease.
+    # What a death on a mount has cut short. Nobody writes a part for a day: the lease would be lost.
     dead_since = time.time_ns() - _DEBRIS_NS
     _delete(store, [part.name for part in waiting if part.key not in made.holds and part.written_ns < dead_since])
     return made
 
 
 def _renamed(now: Compaction, numbers: Sequence[int]) -> Compaction:
-    """The same files under a new number: whoever was writing for that one has lost, and what he left can go."""
+    """The same files under a new number: whoever was writing for that one has lost, and the files left over can go."""
     return Compaction(max([0, *numbers]) + 1, new_token(), now.files, now.rows, now.holds)
 
 

@@ -15,8 +15,8 @@ from outlast.ports import Store
 from outlast.sinks.parquet_layout import Compaction, Part, PartSet, newest_compaction, parts_in
 from outlast.sinks.parquet_merge import merged
 from outlast.sinks.parquet_rows import KEYS, tables_of_files, tables_of_parts
+from outlast.sqlite_files import rows_of
 
-_PROBE = 500  # of the 32,766 parameters that a statement may have
 _CACHE_KIB = 16384
 _NEW_VIEWS = 10  # how often a compaction may come between
 _UPSERT = (
@@ -77,13 +77,9 @@ class StoredIndex:
             if self._database is None:
                 self._build()
             assert self._database is not None
-            found: dict[str, Stored] = {}
-            for start in range(0, len(items), _PROBE):
-                ids = [item.id for item in items[start : start + _PROBE]]
-                marks = ", ".join("?" * len(ids))
-                select = f"SELECT id, version, claim FROM stored WHERE id IN ({marks})"
-                found.update({row[0]: Stored(row[1], row[2]) for row in self._database.execute(select, ids)})
-            return found
+            ids = [item.id for item in items]
+            rows = rows_of(self._database, ids, columns="id, version, claim", table="stored")
+            return {name: Stored(version, claim) for name, version, claim in rows}
 
     def close(self) -> None:
         with self._lock:

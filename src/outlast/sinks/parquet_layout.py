@@ -81,7 +81,7 @@ def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part: its object's name, who wrote it, the how manieth of his it is, and when that was (ns of the epoch)."""
+    """One part: its object's name, its writer's token, its number among that one's, and when (ns since the epoch)."""
 
     name: str
     who: str

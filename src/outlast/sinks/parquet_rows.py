@@ -186,12 +186,7 @@ def _checked(store: Store, name: str) -> Iterator[None]:
         yield
     except ObjectMissing:
         raise
-    except (
-        pa.ArrowException,
-        OSError,
-        ValueError,
-        BadObject,
-    ) as error:  # what Arrow says of content that makes no sense
+    except (pa.ArrowException, OSError, ValueError, BadObject) as error:  # Arrow's words for content without sense
         why = " ".join(str(error).split())
         raise SettingsError(
             f"{name} in {store.url} is damaged: {why}; nothing was changed. Bring it back from a copy, or else move "

@@ -7,14 +7,14 @@ import psycopg
 from psycopg.sql import Identifier
 
 from outlast.errors import SettingsError, SinkUnreachable
-from outlast.items import LeasedItem, Result, SinkTraits, Stored
-from outlast.postgresql import PATIENCE_SECONDS, Connection, PostgresDatabase, rows_to_read
+from outlast.items import LeasedItem, Result, SinkTraits, Stored, one_per_id
+from outlast.paging import FIRST_ROWS, rows_to_read
+from outlast.postgresql import PATIENCE_SECONDS, Connection, PostgresDatabase
 
 _DEFAULT_TABLE = "results"
 _COLUMNS = {"id": ("text", "character varying"), "value": ("text",), "version": ("text",), "claim": ("bigint",)}
 _MOST_NAME_BYTES = 63  # of a longer one PostgreSQL silently keeps the beginning
 _MAKING = 0x6F75746C617375  # the number of the advisory lock under which tables are made; not the queues'
-_FIRST_PAGE = 100
 
 # The value is text, not jsonb, which would refuse some JSON (a NUL in a string) and change other (large numbers).
 _CREATE = """CREATE TABLE IF NOT EXISTS {table} (
@@ -119,7 +119,7 @@ class PostgresSink:
         return {name: Stored(version, claim) for name, version, claim in rows}
 
     def store(self, results: Sequence[Result], *, connection: object | None = None) -> None:
-        told = _last_of_each(results)
+        told = _columns(results)
         if not told["ids"]:
             return
         if isinstance(connection, psycopg.Connection):
@@ -131,7 +131,7 @@ class PostgresSink:
         """From one snapshot, in the order in which the server has them; a lost connection ends it."""
         with self._database.reading() as connection, connection.cursor("outlast_results") as cursor:
             cursor.execute(self._all)
-            most = _FIRST_PAGE
+            most = FIRST_ROWS
             while rows := cursor.fetchmany(most):
                 yield from (Result(*row) for row in rows)
                 most = rows_to_read(most, sum(len(row[1]) for row in rows))
@@ -149,13 +149,9 @@ def _says(connection: Connection, question: str, table: str) -> bool:
     return bool(answer)
 
 
-def _last_of_each(results: Sequence[Result]) -> dict[str, list[Any]]:
+def _columns(results: Sequence[Result]) -> dict[str, list[Any]]:
     """The results as columns, one per id: one statement cannot replace what it has just added."""
-    chosen: dict[str, Result] = {}
-    for result in results:
-        if result.id not in chosen or result.claim >= chosen[result.id].claim:
-            chosen[result.id] = result
-    rows = chosen.values()
+    rows = one_per_id(results).values()
     return {
         "ids": [row.id for row in rows],
         "values": [row.value for row in rows],

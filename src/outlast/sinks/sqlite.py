@@ -3,15 +3,15 @@
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from outlast.errors import SettingsError, SinkUnreachable
 from outlast.items import LeasedItem, Result, SinkTraits, Stored
-from outlast.sqlite_files import SqliteFile, path_and_options
+from outlast.paging import FIRST_ROWS, rows_to_read
+from outlast.sqlite_files import SqliteFile, path_and_options, rows_of
 
 _DEFAULT_TABLE = "results"
 _COLUMNS = ("id", "value", "version", "claim")
-_PAGE = 500
-_PROBE = 500  # of the 32,766 parameters that a statement may have
 
 
 class SqliteSink:
@@ -50,25 +50,18 @@ class SqliteSink:
                 "version TEXT, claim INTEGER NOT NULL DEFAULT 0)"
             )
             found = connection.execute(f"PRAGMA table_info({self._table})").fetchall()
-        there = {row[1] for row in found}
-        missing = [name for name in _COLUMNS if name not in there]
-        keys = [row[1] for row in found if row[5]]
-        if missing or keys != ["id"]:
-            lacks = f"no column {', '.join(missing)}" if missing else f"the primary key {keys or 'nothing'}, not id"
+        lacks = _lacks(found)
+        if lacks:
             raise SettingsError(
-                f"sink={self._url!r}: table {self._table} is there and has {lacks}; nothing was changed. Name another "
-                "table (?table=…)"
+                f"sink={self._url!r}: table {self._table} is there and cannot keep results: {'; '.join(lacks)}. "
+                "Nothing was changed; name another table (?table=NAME)"
             )
 
     def known(self, items: Sequence[LeasedItem]) -> Mapping[str, Stored]:
-        found: dict[str, Stored] = {}
+        ids = [item.id for item in items]
         with self._file.reading() as connection:
-            for start in range(0, len(items), _PROBE):
-                ids = [item.id for item in items[start : start + _PROBE]]
-                marks = ", ".join("?" * len(ids))
-                select = f"SELECT id, version, claim FROM {self._table} WHERE id IN ({marks})"
-                found.update({row[0]: Stored(row[1], row[2]) for row in connection.execute(select, ids)})
-        return found
+            rows = rows_of(connection, ids, columns="id, version, claim", table=self._table)
+            return {name: Stored(version, claim) for name, version, claim in rows}
 
     def store(self, results: Sequence[Result], *, connection: object | None = None) -> None:
         rows = [(one.id, one.value, one.version, one.claim) for one in results]
@@ -79,18 +72,33 @@ class SqliteSink:
             own.executemany(self._upsert, rows)
 
     def results(self) -> Iterator[Result]:
-        last = ""
-        select = f"SELECT id, value, version, claim FROM {self._table} WHERE id > ? ORDER BY id LIMIT {_PAGE}"
+        last, most = "", FIRST_ROWS
+        select = f"SELECT id, value, version, claim FROM {self._table} WHERE id > ? ORDER BY id LIMIT ?"
         while True:
             with self._file.reading() as connection:
-                page = [Result(*row) for row in connection.execute(select, (last,))]
+                page = [Result(*row) for row in connection.execute(select, (last, most))]
             yield from page
-            if len(page) < _PAGE:
+            if len(page) < most:
                 return
-            last = page[-1].id
+            last, most = page[-1].id, rows_to_read(most, sum(len(one.value) for one in page))
 
     def close(self) -> None:
         self._file.close()
+
+
+def _lacks(columns: Sequence[tuple[Any, ...]]) -> list[str]:
+    """What a table lacks to be a sink's, of the rows of `PRAGMA table_info`."""
+    keys = [name for _, name, _, _, _, place in columns if place]
+    missing = set(_COLUMNS) - {column[1] for column in columns}
+    lacks = [f"it has no column {name}" for name in _COLUMNS if name in missing]
+    if keys != ["id"] and "id" not in missing:
+        lacks.append(f"its primary key is {', '.join(keys) or 'nothing'}, not id")
+    lacks += [
+        f"column {name} must be given and has no default"
+        for _, name, _, must_be_given, default, _ in columns
+        if must_be_given and default is None and name not in _COLUMNS
+    ]
+    return lacks
 
 
 def _quoted(table: str, url: str) -> str:

@@ -220,7 +220,8 @@ class MemoryQueue:
                 item.lease, item.state = None, "ready"
                 if lease.begun:
                     item.deaths += 1
-                    item.reason = f"its process died while it was in progress, {item.deaths} times"
+                    times = "time" if item.deaths == 1 else "times"
+                    item.reason = f"its process died while it was in progress, {item.deaths} {times}"
                     item.state = "dead" if item.deaths > max_deaths else "ready"
             del self._leases[token]
 

@@ -27,10 +27,8 @@ _TABLE_TRIES = 50
 
 def keep(url: str, handle: int, seconds: float, worker: int) -> None:
     """Renews until the worker is gone; `seconds` is what a lease is renewed to."""
-    table, queue = (
-        LeaseTable(handle),
-        cache(partial(open_queue, url)),
-    )
+    table = LeaseTable(handle)
+    queue = cache(partial(open_queue, url))  # opened when first needed, and then the same one
     every = seconds / _LOOKS_PER_LEASE
     next_look = time.monotonic() + every
     while _lives(worker, min(next_look - time.monotonic(), _LONGEST_PAUSE_SECONDS)):
@@ -110,7 +108,14 @@ def main() -> None:
             return
         url += more
     handle, seconds, worker = sys.argv[1:4]
-    keep(url.decode().rstrip("\n"), int(handle), float(seconds), int(worker))
+    # Who reads the worker's standard error until its end is not to wait for a keeper whose database does not answer.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        keep(url.decode().rstrip("\n"), int(handle), float(seconds), int(worker))
+    except Exception as error:
+        _say("trouble", f"{type(error).__name__}: {error}")
+        raise
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Publishing: rows become items, those that cannot be kept are told, and the rest goes on."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from outlast.items import Draft, Queue
@@ -38,18 +38,14 @@ class Published:
     rejected: tuple[Rejected, ...]
 
 
-def _nothing(_rows: int) -> None:
-    """The progress that nobody looks at."""
-
-
-def publish_rows(queue: Queue, rows: Iterable[Row], *, on_progress: Callable[[int], None] = _nothing) -> Published:
-    """Publishes rows as they come, in batches; `on_progress` is told how many rows each batch had.
+def publish_rows(queue: Queue, rows: Iterable[Row]) -> Published:
+    """Publishes rows as they come, in batches.
 
     One bad row rejects itself alone. To publish the same again is safe, also after a death in the middle. Another
     payload under an id that is there is rejected, and the first one stays. Raises QueueUnreachable; what was published
     before it stays.
     """
-    batch = _Batch(queue, on_progress)
+    batch = _Batch(queue)
     for row in rows:
         batch.add(row)
     batch.send()
@@ -62,11 +58,9 @@ _Entry = tuple[str, int | None]  # a payload, and the line that it stood on
 @dataclass
 class _Batch:
     queue: Queue
-    on_progress: Callable[[int], None]
     new: int = 0
     already: int = 0
     rejected: list[Rejected] = field(default_factory=list)
-    rows: int = 0
     held: int = 0
     bytes: int = 0
     by_id: dict[str, list[_Entry]] = field(default_factory=dict)
@@ -75,8 +69,7 @@ class _Batch:
         self.traits = self.queue.traits
 
     def add(self, row: Row) -> None:
-        self.rows += 1
-        name = row.id if isinstance(row.id, str) else None
+        name = row.id if isinstance(row.id, str) and row.id else None
         why = row.why or _why_no_id(row.id)
         text = ""
         if why is None:
@@ -98,7 +91,7 @@ class _Batch:
 
     def send(self) -> None:
         """Publishes one payload for each id at a time, so that what the queue says of an id is about one line."""
-        rows, self.rows, self.held, self.bytes = self.rows, 0, 0, 0
+        self.held, self.bytes = 0, 0
         while self.by_id:
             accepted = self.queue.publish([Draft(name, entries[0][0]) for name, entries in self.by_id.items()])
             self.new += accepted.new
@@ -106,8 +99,6 @@ class _Batch:
             why = dict.fromkeys(accepted.conflicting, _ANOTHER) | dict(accepted.refused)
             undecided = [self._repeats(name, entries, why.get(name)) for name, entries in self.by_id.items()]
             self.by_id = {name: left for name, left in zip(self.by_id, undecided, strict=True) if left}
-        if rows:
-            self.on_progress(rows)
 
     def _repeats(self, name: str, entries: list[_Entry], why: str | None) -> list[_Entry]:
         """Settles what is known now that the first of an id's payloads was rejected, or (None) is there.

@@ -1,4 +1,4 @@
-"""Repeated ids in what is published: each row is told by its own line, whatever is there already."""
+"""What becomes of rows that are published: of repeats, and of those that are no items."""
 
 from outlast.items import Draft
 from outlast.testing import MemoryQueue
@@ -22,3 +22,8 @@ def test_of_repeated_ids_the_first_counts_and_each_other_payload_is_told_by_its_
 def test_repeats_are_compared_with_what_was_there_before() -> None:
     assert rejected_lines("2") == (1, 2, [1, 3, 4])
     assert rejected_lines("9") == (1, 0, [1, 2, 3, 4, 5])
+
+
+def test_a_row_without_an_id_is_told_as_one_without() -> None:
+    done = publish_rows(MemoryQueue(), [Row("", 1, 1), Row(None, 1, 2), Row(7, 1, 3), Row("a", 1, 4)])
+    assert (done.new, [(one.id, one.line) for one in done.rejected]) == (1, [(None, 1), (None, 2), (None, 3)])
