@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,6 +49,15 @@ class Console:
         if not error.told:
             error.told = True
             self.error(str(error))
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Around what may raise an error that leaves the process: a SystemExit would show nothing at the top."""
+        try:
+            yield
+        except ExitingError as error:
+            self.tell(error)
+            raise
 
     def _write(self, severity: Severity, message: str) -> None:
         if self.as_json:

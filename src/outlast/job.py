@@ -14,7 +14,6 @@ from outlast.checkpoint.places import checked_name
 from outlast.checkpoint.retain import Keep, keep_policy
 from outlast.checkpoint.sealed import digest
 from outlast.clock import parse_duration
-from outlast.console import Console
 from outlast.errors import ExitingError, LoopMisused, SettingsError
 from outlast.events import Logged
 from outlast.garbage import collector_at_rest
@@ -92,7 +91,7 @@ class Job:
         on_drift: str = "tell",
         use_grace: bool = True,
     ) -> None:
-        with _telling(console_for(os.environ)):
+        with console_for(os.environ).telling():
             around = look_around(os.environ)
             _refuse_ranks(around)
             if around.cut_grace:
@@ -265,16 +264,6 @@ class Job:
         except ExitingError as error:
             self._session.leave_with(error)
             raise
-
-
-@contextmanager
-def _telling(console: Console) -> Iterator[None]:
-    """The same while there is no session."""
-    try:
-        yield
-    except ExitingError as error:
-        console.tell(error)
-        raise
 
 
 def _refuse_ranks(around: Surroundings) -> None:

@@ -89,6 +89,7 @@ class SqliteFile:
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._owner, self._durable = os.getpid(), True  # which is how SQLite opens it
+        self._place: tuple[int, int] | None = None  # device and inode of what is open
         self._left: list[sqlite3.Connection | None] = []  # a parent's: closing it here would drop its locks
 
     @property
@@ -138,7 +139,19 @@ class SqliteFile:
             self._connection, self._owner = None, os.getpid()
         if self._connection is None:
             self._connection = self._open()
+        elif self._place_now() != self._place:
+            raise self._unreachable(
+                f"{self._setting}={self.path!r} was deleted or replaced while it was in use; what is written to the "
+                "deleted file would be lost, so nothing is"
+            )
         return self._connection
+
+    def _place_now(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _open(self) -> sqlite3.Connection:
         if sqlite3.sqlite_version_info < _OLDEST:
@@ -153,7 +166,7 @@ class SqliteFile:
             _patiently(lambda: connection.execute("PRAGMA journal_mode=WAL"))
             connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
             connection.execute("PRAGMA synchronous=FULL")
-            self._durable = True
+            self._durable, self._place = True, self._place_now()
         except BaseException:
             connection.close()
             raise
@@ -167,6 +180,10 @@ class SqliteFile:
             if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
                 raise SettingsError(
                     f"{self._setting}={self.path!r} is no sound SQLite file ({error}); nothing was changed"
+                ) from error
+            if isinstance(error, sqlite3.IntegrityError | sqlite3.DataError):
+                raise SettingsError(
+                    f"{self._setting}={self.path!r} does not take what is to be written ({error}); nothing was changed"
                 ) from error
             if not isinstance(error, sqlite3.OperationalError):
                 raise

@@ -167,7 +167,7 @@ def test_dead_items_are_told_and_do_not_change_the_code(folder: Path) -> None:
     said = run("work", queue, "label:some_fail", "--sink", SINK, "--max-errors", 0)
     assert said.exit_code == 0, said.output
     assert "5 computed here, 0 known already, 5 dead" in said.stdout
-    assert f"outlast queue dead {queue}" in said.stderr
+    assert f"outlast queue dead sqlite:///{folder.resolve()}/work.db" in said.stderr
     assert "a bad file" in run("queue", "dead", queue).stdout
 
 
@@ -223,6 +223,15 @@ def test_a_worker_that_is_told_to_leave_says_so_by_its_code(folder: Path, told: 
     left = json.loads(run("queue", "show", queue, "--json").stdout)
     assert (left["leased"], left["ready"] + left["done"]) == (0, 10)
     assert left["done"] == len(results())
+
+
+def test_a_worker_whose_module_is_still_loading_hears_that_it_has_to_leave(folder: Path) -> None:
+    queue = published()
+    Path("heavy.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(60)\n")
+    words = [*_OUTLAST, "work", queue, "heavy:infer", "--sink", SINK]
+    worker = subprocess.run(words, check=False, capture_output=True, text=True, timeout=30)
+    assert worker.returncode == 143, worker.stderr  # by itself: one that the signal killed would be -15
+    assert "nothing was begun" in worker.stderr
 
 
 # --- the options ------------------------------------------------------------------------------------

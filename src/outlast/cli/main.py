@@ -42,9 +42,11 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except OutlastError as error:
-            console_for(os.environ).error(str(error))
+            console = console_for(os.environ)
             if isinstance(error, ExitingError):
+                console.tell(error)
                 raise
+            console.error(str(error))
             raise SystemExit(1) from error
 
 

@@ -2,9 +2,13 @@
 
 import json
 import os
+import signal
 import sys
-from contextlib import ExitStack, closing
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
+from types import FrameType
 from typing import Any
 
 import click
@@ -14,7 +18,7 @@ from outlast.cli.progress import CTRL_C, Look, progress
 from outlast.cli.queue import look_at
 from outlast.items import Queue, QueueStats
 from outlast.registry import open_queue, open_sink
-from outlast.settings import console_for
+from outlast.settings import console_for, look_around
 from outlast.worker.batch import BatchFunction, batch
 from outlast.worker.options import checked_options
 
@@ -74,10 +78,11 @@ def work(*, queue: str, function: str, sink: str, as_json: bool, **options: Any)
     with ExitStack() as stack:
         port = stack.enter_context(closing(open_queue(queue)))
         stack.enter_context(closing(open_sink(sink)))
-        for name in _FUNCTIONS:
-            if name in settings:
-                settings[name] = load_function(settings[name], option=f"--{name}")
-        called = load_function(function, option="MODULE:FUNCTION")
+        with _leaving_at_once():
+            for name in _FUNCTIONS:
+                if name in settings:
+                    settings[name] = load_function(settings[name], option=f"--{name}")
+            called = load_function(function, option="MODULE:FUNCTION")
         if isinstance(called, BatchFunction):
             settings = {**called.options, **settings}
             called = called.function
@@ -97,6 +102,32 @@ def work(*, queue: str, function: str, sink: str, as_json: bool, **options: Any)
     else:
         dead = "" if drained.dead is None else f", {drained.dead:,} dead"
         click.echo(f"nothing is left: {drained.computed:,} computed here, {drained.known:,} known already{dead}")
+
+
+@contextmanager
+def _leaving_at_once() -> Iterator[None]:
+    """Modules may load for minutes, and nothing is held meanwhile: SIGTERM ends the process.
+
+    Without a handler the first process of a container would not hear it.
+    """
+    code = look_around(os.environ).interrupted_exit_code
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        console_for(os.environ).notice(f"SIGTERM: nothing was begun; leaving with exit code {code}")
+        os._exit(code)
+
+    if (
+        signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        yield
+        return
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGTERM) is leave:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _look(port: Queue) -> Look | None:

@@ -83,7 +83,7 @@ class SqliteQueue:
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         path, _ = path_and_options(url, setting="queue")
-        self._url = url
+        self._url = f"sqlite:///{path}"  # also for a process with another current folder, such as a keeper
         self._file = SqliteFile(path, setting="queue", unreachable=QueueUnreachable)
         self._clock = clock or SystemClock()
         self._boot = boot_name()

@@ -1,11 +1,13 @@
 """The declared form: a function over a chunk of items becomes a job that works through a queue."""
 
 import functools
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from outlast.items import Queue as Port
 from outlast.items import Sink
+from outlast.settings import console_for
 from outlast.worker.calling import Calling, Function
 from outlast.worker.front import Queue
 from outlast.worker.options import Duration, Load
@@ -32,13 +34,15 @@ class BatchFunction:
         Raises Interrupted, with the platform's exit code, when it has to leave before; SettingsError,
         QueueUnreachable and SinkUnreachable; LoopMisused for an answer that is not about the items.
         """
-        with self._make() as worker:
+        with console_for(os.environ).telling(), self._make() as worker:
             if not worker.has_work():
                 return worker.summary
             setup = self.options["setup"]
             with worker.preparing():
                 more = () if setup is None else (setup(),)
-            calling = Calling(self.function, more, worker.pace, worker.limit)
+            calling = Calling(
+                self.function, more, worker.pace, worker.limit, leaves=lambda: worker.board.notice is not None
+            )
             while (chunk := worker.next_chunk()) is not None:
                 calling.run(chunk)
             return worker.summary

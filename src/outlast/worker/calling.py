@@ -1,82 +1,117 @@
 """Calling the user's function over a chunk, so that a bad item never takes its neighbours along."""
 
 import inspect
+import os
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from outlast.errors import ItemError, LoopMisused
+from outlast.errors import Interrupted, ItemError, LoopMisused, OutlastError
 from outlast.worker.chunk import Chunk, Item
 from outlast.worker.pace import Pace
 from outlast.worker.time_limit import ItemTimeLimit, TookTooLong
 
 Function = Callable[..., object]
 _MOST_REASON = 4000
-_OURS = {__file__, *(str(Path(__file__).with_name(f"{name}.py")) for name in ("supply", "worker", "time_limit"))}
+_ENDED = object()
+_OURS = {
+    __file__,
+    *(str(Path(__file__).with_name(f"{name}.py")) for name in ("chunk", "supply", "worker", "time_limit")),
+}
 
 
 class Calling:
-    """Calls one function; `more` are its arguments after the items."""
+    """Calls one function; `more` are its arguments after the items.
 
-    def __init__(self, function: Function, more: Sequence[object], pace: Pace, limit: ItemTimeLimit) -> None:
+    `leaves` says whether the process was told to go: then a SystemExit is somebody's answer to that, and no item's.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        more: Sequence[object],
+        pace: Pace,
+        limit: ItemTimeLimit,
+        *,
+        leaves: Callable[[], bool],
+    ) -> None:
         self._function, self._more, self._pace, self._limit = function, more, pace, limit
+        self._leaves, self._owner = leaves, os.getpid()
         self._yields = inspect.isgeneratorfunction(function)
 
     def run(self, chunk: Chunk) -> None:
         """Every item has an outcome then, but for those that were not begun because the worker has to leave."""
         chunk.timed = True
-        for item in chunk.loadable():
-            if item.load_error is not None:
-                chunk.fail(item, reason_of(item.load_error))
-        self._call(chunk, chunk.in_order())
+        items, error = _loaded(chunk, chunk.loadable()), None
+        while items and not chunk.stops.is_set():
+            error = self._try(chunk, items)
+            if not isinstance(error, ItemError):
+                break
+            bad = error.id.id if isinstance(error.id, Item) else error.id
+            if all(item.id != bad for item in items):
+                raise LoopMisused(f"ItemError names {bad!r}, which is none of the items it was given") from error
+            chunk.fail(bad, error)
+            items = _renewed(chunk, _left(chunk, items))
+        if error is not None:
+            self._isolate(chunk, _left(chunk, items), error)
 
-    def _call(self, chunk: Chunk, items: list[Item]) -> None:
-        if not items or chunk.stops.is_set():
+    def _isolate(self, chunk: Chunk, items: list[Item], error: BaseException) -> None:
+        """Somebody among these is the cause: each is tried alone."""
+        if len(items) == 1:
+            _fail(chunk, items[0], error)
             return
+        for item in items:
+            if chunk.stops.is_set():
+                return
+            if _renewed(chunk, [item]) and (again := self._try(chunk, [item])) is not None:
+                _fail(chunk, item, again)
+
+    def _try(self, chunk: Chunk, items: list[Item]) -> BaseException | None:
+        """Calls the function; returns what it raised on account of an item. Also what is no Exception is one item's:
+        sys.exit() in a library, a panic in Rust (PyO3's PanicException).
+        """
         try:
             if self._yields:
                 self._follow(chunk, items)
             else:
                 self._ask(chunk, items)
-        except ItemError as error:
-            if error.id not in {item.id for item in items}:
-                raise LoopMisused(f"ItemError names {error.id!r}, which is none of the items it was given") from error
-            chunk.fail(error.id, error)
-            self._call(chunk, _left(chunk, items))
-        except Exception as error:
-            if isinstance(error, LoopMisused):
+        except (LoopMisused, KeyboardInterrupt, Interrupted):
+            raise
+        except BaseException as error:
+            answers_a_notice = isinstance(error, SystemExit) and not isinstance(error, OutlastError) and self._leaves()
+            if answers_a_notice or os.getpid() != self._owner:
                 raise
-            self._isolate(chunk, _left(chunk, items), error)
-
-    def _isolate(self, chunk: Chunk, items: list[Item], error: Exception) -> None:
-        """Somebody among these is the cause: each is tried alone."""
-        if len(items) == 1:
-            chunk.fail(items[0], str(error) if isinstance(error, TookTooLong) else reason_of(error))
-            return
-        for item in items:
-            self._call(chunk, [item])
+            return error
+        return None
 
     def _ask(self, chunk: Chunk, items: list[Item]) -> None:
         chunk.start([item.id for item in items])
-        began = time.monotonic()
+        given, began = list(items), time.monotonic()
         with self._limit.around(len(items)):
-            answer = self._function(items, *self._more)
+            answer = self._function(given, *self._more)
         self._pace.note(time.monotonic() - began, len(items))
+        if not isinstance(answer, Mapping) and [id(one) for one in given] != [id(one) for one in items]:
+            raise LoopMisused(
+                "the function changed the list of items that it was given, so nobody can tell whose result is whose; "
+                "it is to return {id: value}, or to leave the list as it is"
+            )
+        if os.getpid() != self._owner:
+            raise LoopMisused("a forked child came back from the function; it is to end with os._exit")
         _take_all(chunk, _pairs(answer, items))
 
     def _follow(self, chunk: Chunk, items: list[Item]) -> None:
-        results = self._function(items, *self._more)
+        results = self._function(list(items), *self._more)
         if not isinstance(results, Iterator):
             raise LoopMisused("a generator function gave no generator")
-        names = {item.id for item in items}
-        while not chunk.stops.is_set() and (left := _left(chunk, items)):
-            chunk.start([left[0].id])
+        names, left = {item.id for item in items}, {item.id: item for item in items}
+        while left and not chunk.stops.is_set():
+            chunk.start([next(iter(left))])
             began = time.monotonic()
             with self._limit.around(1):
-                pair = next(results, None)
-            if pair is None:
-                for item in left:
+                pair = next(results, _ENDED)
+            if pair is _ENDED:
+                for item in left.values():
                     chunk.fail(item, "the function gave no result for it")
                 return
             self._pace.note(time.monotonic() - began, 1)
@@ -86,9 +121,30 @@ class Calling:
             if name not in names:
                 raise LoopMisused(f"the generator gave a result for {name!r}, which is none of the items it was given")
             _take_all(chunk, [(name, pair[1])])
+            left.pop(name, None)
         close = getattr(results, "close", None)
         if close is not None:
             close()
+
+
+def _loaded(chunk: Chunk, items: Sequence[Item]) -> list[Item]:
+    """Those that could be loaded; the others have failed."""
+    for item in items:
+        if item.load_error is not None:
+            _fail(chunk, item, item.load_error)
+    return [item for item in items if item.load_error is None]
+
+
+def _renewed(chunk: Chunk, items: Sequence[Item]) -> list[Item]:
+    """The items as they were before the function had them."""
+    for item in items:
+        item.renew()
+    return _loaded(chunk, items)
+
+
+def _fail(chunk: Chunk, item: Item, error: BaseException) -> None:
+    plain = isinstance(error, TookTooLong | ItemError)
+    chunk.fail(item, str(error) if isinstance(error, TookTooLong) else error if plain else reason_of(error))
 
 
 def _take_all(chunk: Chunk, answers: Sequence[tuple[str, object]]) -> None:
@@ -106,19 +162,34 @@ def _left(chunk: Chunk, items: list[Item]) -> list[Item]:
 def _pairs(answer: object, items: list[Item]) -> list[tuple[str, object]]:
     """(id, value) for each item of an answer; raises LoopMisused for one that is not about these items."""
     if isinstance(answer, Mapping):
-        names = {item.id for item in items}
-        strange = [name for name in answer if name not in names]
+        values = {name.id if isinstance(name, Item) else name: value for name, value in answer.items()}
+        strange = values.keys() - {item.id for item in items}
         if strange:
-            raise LoopMisused(f"the function gave a result for {strange[0]!r}, which is none of the items it was given")
+            one = next(iter(strange))
+            raise LoopMisused(f"the function gave a result for {one!r}, which is none of the items it was given")
         missing = "the function gave no result for it"
-        return [(item.id, answer.get(item.id, ItemError(item.id, missing))) for item in items]
-    if isinstance(answer, str | bytes) or not hasattr(answer, "__len__") or not hasattr(answer, "__getitem__"):
-        raise LoopMisused(
-            f"the function gave {type(answer).__name__}; it is to return a list as long as the items, or {{id: value}}"
-        )
-    if len(answer) != len(items):
-        raise LoopMisused(f"the function gave {len(answer)} results for {len(items)} items")
-    return [(item.id, answer[number]) for number, item in enumerate(items)]
+        return [(item.id, values.get(item.id, ItemError(item.id, missing))) for item in items]
+    listed = _listed(answer)
+    if len(listed) != len(items):
+        raise LoopMisused(f"the function gave {len(listed)} results for {len(items)} items")
+    return [(item.id, value) for item, value in zip(items, listed, strict=True)]
+
+
+def _listed(answer: object) -> list[object]:
+    """The values in their order, which is not that of the labels of a pandas Series; raises LoopMisused.
+
+    What is no Sequence has to be an array, which `tolist` shows: a table has none, and iterating over it gives names.
+    """
+    is_array = callable(getattr(answer, "tolist", None)) and getattr(answer, "ndim", 1) > 0
+    if isinstance(answer, Iterable) and (is_array or (isinstance(answer, Sequence) and not _is_text(answer))):
+        return list(answer)
+    raise LoopMisused(
+        f"the function gave {type(answer).__name__}; it is to return a list as long as the items, or {{id: value}}"
+    )
+
+
+def _is_text(answer: object) -> bool:
+    return isinstance(answer, str | bytes | bytearray | memoryview)
 
 
 def reason_of(error: BaseException) -> str:

@@ -5,8 +5,9 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from outlast.errors import ItemError, LoopMisused
+from outlast.errors import Interrupted, ItemError, LoopMisused
 from outlast.items import Failure, Lease, LeasedItem
+from outlast.worker.options import Load
 from outlast.worker.values import NotJson, value_text
 
 
@@ -20,7 +21,8 @@ class Item:
     def __init__(self, leased: LeasedItem) -> None:
         self._leased = leased
         self.loaded: object = None
-        self.load_error: Exception | None = None
+        self.load_error: BaseException | None = None
+        self._load: Load | None = None
 
     @property
     def id(self) -> str:
@@ -43,6 +45,23 @@ class Item:
     def claim(self) -> int:
         """Counts the item's leases; what a sink compares."""
         return self._leased.claim
+
+    def load(self, load: Load) -> None:
+        """Sets `loaded`, or `load_error`: also what is no Exception, since nobody would hear of it in a thread."""
+        self._load = load
+        try:
+            self.loaded = load(self)
+        except BaseException as error:  # noqa: BLE001 - fails this item, when its chunk is worked on
+            self.load_error = error
+
+    def renew(self) -> None:
+        """As before the function had it: what that has changed in the payload, or in what was loaded, is undone."""
+        self.__dict__.pop("payload", None)
+        if self._load is not None:
+            self.loaded = self.load_error = None
+            self.load(self._load)
+            if isinstance(self.load_error, KeyboardInterrupt | Interrupted):
+                raise self.load_error
 
     def __repr__(self) -> str:
         return f"Item({self.id!r}, attempt={self.attempt})"
@@ -112,11 +131,10 @@ class Chunk(Sequence[Item]):
         name = self._name(item)
         if isinstance(why, ItemError):
             retry = why.retry
-        reason = why.why if isinstance(why, ItemError) else why
-        said = f"{type(reason).__name__}: {reason}" if isinstance(reason, BaseException) else reason
+        reason = _told(why.why if isinstance(why, ItemError) else why)
         with self._lock:
             self._values.pop(name, None)
-            self._failures[name] = Failure(name, said)
+            self._failures[name] = Failure(name, reason)
             if not retry:
                 self._hopeless.add(name)
 
@@ -170,11 +188,20 @@ class Chunk(Sequence[Item]):
         """Whether an item that failed is not to be tried again."""
         return name in self._hopeless
 
-    def claim_of(self, name: str) -> int:
-        return self._by_id[name].claim
+    def item(self, name: str) -> Item:
+        return self._by_id[name]
 
     def _name(self, item: Item | str) -> str:
         name = item if isinstance(item, str) else item.id
         if name not in self._by_id:
             raise LoopMisused(f"{name!r} is no item of this chunk, which has {', '.join(list(self._by_id)[:5])}")
         return name
+
+
+def _told(reason: object) -> str:
+    """A reason as text that every database can keep: without half surrogate pairs and NULs."""
+    try:
+        text = f"{type(reason).__name__}: {reason}" if isinstance(reason, BaseException) else str(reason)
+    except Exception as error:  # noqa: BLE001 - somebody's __str__
+        text = f"{type(reason).__name__}, whose text cannot be had ({type(error).__name__})"
+    return text.encode(errors="backslashreplace").decode().replace("\0", "\\x00")

@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from outlast.worker.pace import Pace
 from outlast.worker.settling import Settling
 
 _SPARE_SECONDS = 1.2  # before the deadline the process is gone, with what it takes to store and to leave
+_HEAD_START_SECONDS = 0.5  # before the guard of the notice leaves, whatever is being stored then
 _ADVANCE_CHUNKS = 4.0  # an advance notice is worked through as long as it leaves time for so many chunks
 _ADVANCE_SECONDS = 30.0
 _LOOK_AGAIN_SECONDS = 1.0
@@ -29,6 +31,14 @@ class Source(Protocol):
         ...
 
 
+class Unseen(Protocol):
+    """What leases for that source."""
+
+    def give_back_unseen(self) -> None:
+        """Gives back what it has leased and not handed out."""
+        ...
+
+
 class Drain:
     """Watches the notice of one worker, in a thread of its own, which no call of the user's holds up.
 
@@ -37,15 +47,25 @@ class Drain:
     """
 
     def __init__(
-        self, board: NoticeBoard, around: Surroundings, source: Source, *, settling: Settling, pace: Pace, items: int
+        self,
+        board: NoticeBoard,
+        around: Surroundings,
+        source: Source,
+        *,
+        unseen: Unseen,
+        settling: Settling,
+        pace: Pace,
+        items: int,
+        last: Callable[[], None],
     ) -> None:
         self._board, self._around, self._source, self._settling, self._pace = board, around, source, settling, pace
-        self._items = items
+        self._unseen, self._items, self._last = unseen, items, last
         self._changed = threading.Condition()
         self._chunk: Chunk | None = None
         self._chunk_began = 0.0
         self.begun = threading.Event()
-        self.prepares = threading.Event()  # the program is busy, and with no item
+        self.leaves = threading.Event()  # in this thread, which stores what it can before
+        self._prepares = False
         self.given_back = 0
         self._closed = False
         threading.Thread(target=self._watch, name="outlast-drain", daemon=True).start()
@@ -65,7 +85,14 @@ class Drain:
                     chunk.stops.set()
                 self._changed.notify_all()
 
+    def prepares(self, busy: bool) -> None:
+        """Whether the program is busy with no item."""
+        with self._changed:
+            self._prepares = busy
+            self._changed.notify_all()
+
     def close(self) -> None:
+        """The worker ends by itself."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -76,6 +103,7 @@ class Drain:
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError, AttributeError):
                 stream.flush()
+        self._last()
         os._exit(self._around.interrupted_exit_code)
 
     # --- the thread ---------------------------------------------------------------------------------
@@ -90,18 +118,33 @@ class Drain:
             chunk, began = self._chunk, self._chunk_began
         if chunk is not None:
             chunk.stops.set()
-        with suppress(ExitingError):  # then the leases run out
+        with suppress(ExitingError):
             self._source.stop()
-            if chunk is not None:
-                self.given_back += self._settling.give_back(chunk, chunk.untouched())
         if chunk is None:
-            if self.prepares.is_set():  # nothing was begun, and what is prepared is for nobody
-                self.leave(f"{notice.source}: nothing was begun")
+            self._between_chunks(notice)
             return
+        with suppress(ExitingError):  # then the lease runs out
+            self.given_back += self._settling.give_back(chunk, chunk.untouched())
         fits = self._fits(notice, chunk, began)
         self._around.console.notice(self._plan(notice, chunk, fits=fits))
         if not fits or not self._ends_by(chunk, notice):
             self._cut(chunk, notice)
+
+    def _between_chunks(self, notice: Notice) -> None:
+        """The worker leaves by itself, unless it prepares what is for nobody now, or something holds it up."""
+        with self._changed:
+            while not (self._closed or self._prepares) and self._usable_seconds(notice) > 0:
+                self._changed.wait(self._usable_seconds(notice))
+            if self._closed:
+                return
+            chunk, prepares = self._chunk, self._prepares
+        if chunk is not None:
+            self._cut(chunk, notice)
+        self.leaves.set()
+        with suppress(ExitingError):
+            self._unseen.give_back_unseen()
+        why = "nothing was begun" if prepares else "nothing was in progress"
+        self.leave(f"{notice.source}: {why}")
 
     def _wait_for_the_end(self) -> Notice | None:
         """The notice after which nothing new is begun; None when the worker ends by itself."""
@@ -120,7 +163,8 @@ class Drain:
         return self._usable_seconds(notice) > max(_ADVANCE_SECONDS, _ADVANCE_CHUNKS * chunk_seconds)
 
     def _usable_seconds(self, notice: Notice) -> float:
-        spare = max(self._board.margin_seconds(notice), min(_SPARE_SECONDS, 0.5 * notice.grace_seconds))
+        guard = self._board.margin_seconds(notice) + min(_HEAD_START_SECONDS, 0.1 * notice.grace_seconds)
+        spare = max(guard, min(_SPARE_SECONDS, 0.5 * notice.grace_seconds))
         return notice.remaining_seconds - spare
 
     def _fits(self, notice: Notice, chunk: Chunk, began: float) -> bool:
@@ -151,9 +195,13 @@ class Drain:
 
     def _cut(self, chunk: Chunk, notice: Notice) -> None:
         """Stores the finished part, gives back the rest, and leaves while the function still runs."""
+        self.leaves.set()
         stored = self._settling.computed
-        with suppress(ExitingError):
-            self._settling.settle(chunk)
-            self.given_back += self._settling.give_back(chunk, chunk.open_ids())
-        stored = self._settling.computed - stored
-        self.leave(f"{notice.source}: {stored} items stored, {self.given_back} given back")
+        try:
+            with suppress(ExitingError):
+                self._settling.settle(chunk)
+            with suppress(ExitingError):  # what could not be stored is computed again
+                self.given_back += self._settling.give_back(chunk, chunk.open_ids())
+        finally:
+            stored = self._settling.computed - stored
+            self.leave(f"{notice.source}: {stored} items stored, {self.given_back} given back")

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Literal, Self
 
 from outlast.errors import SettingsError
@@ -20,7 +21,8 @@ class Queue:
     """
 
     def __init__(self, url: str) -> None:
-        self.port = open_queue(url)
+        with _telling():
+            self.port = open_queue(url)
 
     @property
     def url(self) -> str:
@@ -35,7 +37,8 @@ class Queue:
         standard error says how many. Raises QueueUnreachable.
         """
         pairs = items.items() if isinstance(items, Mapping) else items
-        told = publish_rows(self.port, (one if isinstance(one, Row) else _row(one) for one in pairs))
+        with _telling():
+            told = publish_rows(self.port, (one if isinstance(one, Row) else _row(one) for one in pairs))
         if told.rejected:
             count, first = len(told.rejected), told.rejected[0]
             console_for(os.environ).warning(
@@ -45,19 +48,22 @@ class Queue:
 
     def stats(self) -> QueueStats:
         """How many items are ready, leased, done and dead; None where the queue cannot know."""
-        return self.port.stats()
+        with _telling():
+            return self.port.stats()
 
     def items(self, state: State | None = None) -> Iterator[ItemState]:
         """All items, or those in one state, the oldest first."""
-        return self.port.items(state)
+        with _telling():
+            yield from self.port.items(state)
 
     def dead(self) -> Iterator[ItemState]:
         """The dead letters, with the reason of each."""
-        return self.port.items("dead")
+        return self.items("dead")
 
     def retry(self, ids: Sequence[str] | None = None, *, state: Literal["dead", "done"] = "dead") -> int:
         """Makes dead letters (or done items) ready again, all or those named, with a clean record. Returns how many."""
-        return self.port.retry(ids, state=state)
+        with _telling():
+            return self.port.retry(ids, state=state)
 
     def __enter__(self) -> Self:
         return self
@@ -68,6 +74,10 @@ class Queue:
     def close(self) -> None:
         """Lets go of connections."""
         self.port.close()
+
+
+def _telling() -> AbstractContextManager[None]:
+    return console_for(os.environ).telling()
 
 
 def port_of(queue: "Queue | Port | str") -> Port:

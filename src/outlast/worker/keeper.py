@@ -1,6 +1,7 @@
 """What renews the leases of a worker while its own code is busy: a process beside it, or a thread in it."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,9 +16,23 @@ from outlast.registry import QUEUES
 from outlast.worker.leases import LeaseTable
 
 _LOOKS_PER_LEASE = 3.0
-_LEAVES_WITHIN_SECONDS = 1.0
+_LEAVES_WITHIN_SECONDS = 0.3
 _ROOT = Path(__file__).resolve().parents[2]  # where `outlast` is found
-_PROGRAM = "import sys; sys.path.insert(0, {root!r}); from outlast.worker.keeper_process import main; main()"
+_PROGRAM = (
+    "import sys; sys.path.insert(0, {root!r}); sys.path += {more!r}; from outlast.worker.keeper_process import main; "
+    "main()"
+)
+# What goes to a whole group of processes (Ctrl-C, Slurm's signals to a step) is for the worker. Blocked, it reaches the
+# keeper at no moment, not even before that could ignore it.
+_NOT_FOR_THE_KEEPER = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGTSTP,
+)
 
 OnLost = Callable[[str], None]
 
@@ -37,9 +52,8 @@ class Keeper:
         self._ended = threading.Event()
         self._table: LeaseTable | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        if queue.url.partition("://")[0] in QUEUES:
-            self._start_process()
-        else:
+        self._owner = os.getpid()
+        if queue.url.partition("://")[0] not in QUEUES or not self._starts_process():
             threading.Thread(target=self._renew, name="outlast-keeper", daemon=True).start()
 
     def hold(self, renewal: str) -> None:
@@ -56,6 +70,8 @@ class Keeper:
 
     def limit(self, monotonic_seconds: float | None) -> None:
         """The worker is to be killed then, unless this is called again before."""
+        if os.getpid() != self._owner:
+            return  # a forked child shares the memory, and has no say in what its parent holds
         with self._lock:
             self._limit = monotonic_seconds
             self._show()
@@ -68,33 +84,56 @@ class Keeper:
             self._show()
         self._ended.set()
         process, self._process = self._process, None
-        if process is None or process.stdin is None:
-            return
-        with suppress(OSError):
-            process.stdin.close()
-        try:
-            process.wait(_LEAVES_WITHIN_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        if process is not None and process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
+            try:
+                process.wait(_LEAVES_WITHIN_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        with self._lock:
+            table, self._table = self._table, None
+            if table is not None:
+                table.close()
 
     def _show(self) -> None:
         if self._table is not None:
             self._table.write(list(self._held), self._limit)
 
-    def _start_process(self) -> None:
-        self._table = LeaseTable()
-        command = [sys.executable, "-c", _PROGRAM.format(root=str(_ROOT)), str(self._table.handle)]
-        self._process = subprocess.Popen(
-            [*command, str(self._seconds), str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=[self._table.handle],
-        )
-        if self._process.stdin is not None:
-            self._process.stdin.write(self._queue.url.encode() + b"\n")
-            self._process.stdin.flush()
-        threading.Thread(target=self._listen, args=(self._process,), name="outlast-keeper", daemon=True).start()
+    def _starts_process(self) -> bool:
+        """False where there can be none: then a thread has to do."""
+        if not sys.executable or getattr(sys, "frozen", False):  # it would be the user's own program once more
+            return False
+        try:
+            self._start_process(LeaseTable())
+        except OSError as error:
+            self._console.warning(
+                f"the process that renews leases cannot be started ({error}); a thread does it, which code that holds "
+                "the interpreter's lock for long keeps from it"
+            )
+            return False
+        return True
+
+    def _start_process(self, table: LeaseTable) -> None:
+        program = _PROGRAM.format(root=str(_ROOT), more=[one for one in sys.path if one])
+        # -P: a queue.py in the current folder is none of the keeper's.
+        command = [sys.executable, "-P", "-c", program, str(table.handle), str(self._seconds), str(self._owner)]
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_FOR_THE_KEEPER)
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[table.handle], bufsize=0
+            )
+        except OSError:
+            table.close()
+            raise
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self._table, self._process = table, process
+        if process.stdin is not None:
+            with suppress(BrokenPipeError):  # it has ended already, which its other end says, too
+                process.stdin.write(self._queue.url.encode() + b"\n")
+        threading.Thread(target=self._listen, args=(process,), name="outlast-keeper", daemon=True).start()
 
     def _listen(self, process: "subprocess.Popen[bytes]") -> None:
         """The thread that hears what the keeper has to say."""

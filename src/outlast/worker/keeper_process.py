@@ -108,7 +108,14 @@ def main() -> None:
             return
         url += more
     handle, seconds, worker = sys.argv[1:4]
-    keep(url.decode().rstrip("\n"), int(handle), float(seconds), int(worker))
+    # Who reads the worker's standard error until its end is not to wait for a keeper whose database does not answer.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        keep(url.decode().rstrip("\n"), int(handle), float(seconds), int(worker))
+    except Exception as error:
+        _say("trouble", f"{type(error).__name__}: {error}")
+        raise
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What a worker holds and by when its item has to end, in memory that its keeper shares."""
 
+import fcntl
 import mmap
 import os
 import struct
@@ -16,12 +17,8 @@ class LeaseTable:
 
     def __init__(self, handle: int | None = None) -> None:
         """`handle` None makes a new one."""
-        if handle is None:
-            with tempfile.TemporaryFile(prefix="outlast-leases-") as made:
-                made.truncate(_BYTES)
-                handle = os.dup(made.fileno())
-        self.handle = handle
-        self._memory = mmap.mmap(handle, _BYTES)
+        self.handle = _shared_memory() if handle is None else handle
+        self._memory = mmap.mmap(self.handle, _BYTES)
 
     def write(self, renewals: Sequence[str], limit_monotonic_seconds: float | None = None) -> None:
         """The leases, and when the worker is to be killed, should it still be busy with what it is busy with now."""
@@ -42,3 +39,22 @@ class LeaseTable:
     def close(self) -> None:
         self._memory.close()
         os.close(self.handle)
+
+
+def _shared_memory() -> int:
+    """A descriptor of memory that a program started from here can share; raises OSError.
+
+    Linux keeps it in no folder. Elsewhere it is a file, written in full: in a sparse one a disk that is full shows
+    as a SIGBUS, later. No number below 3, which a program would take for its standard streams.
+    """
+    if hasattr(os, "memfd_create"):
+        made = os.memfd_create("outlast-leases")
+        try:
+            os.ftruncate(made, _BYTES)
+            return fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, 3)
+        finally:
+            os.close(made)
+    with tempfile.TemporaryFile(prefix="outlast-leases-", buffering=0) as file:
+        for _ in range(_BYTES >> 20):
+            file.write(bytes(1 << 20))
+        return fcntl.fcntl(file.fileno(), fcntl.F_DUPFD_CLOEXEC, 3)

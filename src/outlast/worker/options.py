@@ -11,6 +11,8 @@ Load = Callable[..., object]
 Duration = str | float | timedelta
 
 _SHORTEST_LEASE_SECONDS = 0.5
+_LONGEST_SECONDS = 366 * 24 * 3600.0
+_MOST = 2**31 - 1  # what every database can count
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,12 @@ def checked_options(
     idle: Duration = "30s",
 ) -> WorkerOptions:
     """The options; raises SettingsError naming the one that cannot work."""
-    lease_seconds = parse_duration(lease, setting="lease")
+    lease_seconds = _seconds(lease, "lease")
     if lease_seconds < _SHORTEST_LEASE_SECONDS:
         raise SettingsError(
             f"lease={lease!r} is shorter than {_SHORTEST_LEASE_SECONDS} s, too short to be renewed in time"
         )
-    limit = None if item_timeout is None else parse_duration(item_timeout, setting="item_timeout")
+    limit = None if item_timeout is None else _seconds(item_timeout, "item_timeout")
     if limit == 0:
         raise SettingsError("item_timeout=0 leaves no time for an item; None is no limit")
     if version is not None and not isinstance(version, str):
@@ -60,11 +62,18 @@ def checked_options(
         item_timeout_seconds=limit,
         max_errors=_whole(max_errors, "max_errors", least=0),
         max_deaths=_whole(max_deaths, "max_deaths", least=0),
-        idle_seconds=parse_duration(idle, setting="idle"),
+        idle_seconds=_seconds(idle, "idle"),
     )
 
 
 def _whole(value: object, setting: str, *, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise SettingsError(f"{setting}={value!r} is not a whole number from {least} on")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
+        raise SettingsError(f"{setting}={value!r} is not a whole number from {least} to {_MOST}")
     return value
+
+
+def _seconds(value: Duration, setting: str) -> float:
+    seconds = parse_duration(value, setting=setting)
+    if seconds > _LONGEST_SECONDS:
+        raise SettingsError(f"{setting}={value!r} is longer than a year")
+    return seconds

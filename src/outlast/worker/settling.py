@@ -36,6 +36,10 @@ class Settling:
             chunk.settled(names)
         return len(released)
 
+    def abandon(self, chunk: Chunk) -> None:
+        """Gives back without waiting for whoever is settling: what that stores all the same is known the next time."""
+        self._queue.release(chunk.lease, chunk.open_ids())
+
     def _tell(self, chunk: Chunk, failures: Sequence[Failure]) -> None:
         hopeless = [one for one in failures if chunk.is_hopeless(one.id)]
         if hopeless:
@@ -50,7 +54,7 @@ class Settling:
     def _store(self, chunk: Chunk, values: dict[str, str]) -> int:
         """How many were stored and acknowledged: all, or none where the lease is lost."""
         version = self._options.version
-        results = [Result(name, value, version, chunk.claim_of(name)) for name, value in values.items()]
+        results = [Result(name, value, version, chunk.item(name).claim) for name, value in values.items()]
 
         def store(connection: object, held: frozenset[str]) -> None:
             mine = results if len(held) == len(results) else [one for one in results if one.id in held]
@@ -66,5 +70,5 @@ class Settling:
     @staticmethod
     def _delay_seconds(chunk: Chunk, name: str) -> float:
         """Longer from error to error."""
-        item = next(one for one in chunk.loadable() if one.id == name)
-        return float(min(_LONGEST_DELAY_SECONDS, _FIRST_DELAY_SECONDS * 2.0 ** min(item.errors, 16)))
+        errors = chunk.item(name).errors
+        return float(min(_LONGEST_DELAY_SECONDS, _FIRST_DELAY_SECONDS * 2.0 ** min(errors, 16)))

@@ -31,7 +31,7 @@ class ItemTimeLimit:
         self.seconds, self._on_overrun, self._on_limit = seconds, on_overrun, on_limit
         self._changed = threading.Condition()
         self._until: float | None = None
-        self._alarms = False
+        self._alarms = self._closed = False
         if seconds is None:
             return
         is_main = threading.current_thread() is threading.main_thread()
@@ -46,7 +46,7 @@ class ItemTimeLimit:
         if self.seconds is None:
             yield
             return
-        limit = self.seconds * items
+        limit = min(self.seconds * items, threading.TIMEOUT_MAX)
         self._set(time.monotonic() + limit + (min(_PATIENCE_SECONDS, self.seconds) if self._alarms else 0.0))
         try:
             if self._alarms:
@@ -67,7 +67,10 @@ class ItemTimeLimit:
         return f"it took longer than item_timeout={format_duration(self.seconds or 0.0)}"
 
     def close(self) -> None:
-        """SIGALRM is as it was."""
+        """SIGALRM is as it was, and nobody watches any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
         if self._alarms:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             self._alarms = False
@@ -79,10 +82,15 @@ class ItemTimeLimit:
         self._on_limit(None if until is None else until + _PATIENCE_SECONDS)
 
     def _watch(self) -> None:
+        """The last resort is taken under the lock: it is about the call that took too long, and no later one."""
         with self._changed:
-            while self._until is None or self._until > time.monotonic():
-                self._changed.wait(None if self._until is None else self._until - time.monotonic())
-        self._on_overrun()
+            while not self._closed:
+                left = None if self._until is None else self._until - time.monotonic()
+                if left is not None and left <= 0:
+                    self._until = None
+                    self._on_overrun()
+                else:
+                    self._changed.wait(None if left is None else min(left, threading.TIMEOUT_MAX))
 
 
 def _raise(_number: int, _frame: FrameType | None) -> None:

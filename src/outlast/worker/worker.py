@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -18,7 +18,7 @@ from outlast.items import Sink
 from outlast.notices import Notice
 from outlast.notices.process import listen
 from outlast.registry import open_sink, with_ledger
-from outlast.settings import look_around
+from outlast.settings import console_for, look_around
 from outlast.urls import masked
 from outlast.worker.calling import reason_of
 from outlast.worker.chunk import Chunk
@@ -76,31 +76,37 @@ class Worker:
         max_deaths: int = 3,
         idle: Duration = "30s",
     ) -> None:
-        self.options = checked_options(
-            chunk=chunk,
-            version=version,
-            load=load,
-            prefetch=prefetch,
-            lease=lease,
-            item_timeout=item_timeout,
-            max_errors=max_errors,
-            max_deaths=max_deaths,
-            idle=idle,
-        )
-        self.queue = with_ledger(port_of(queue), sink) if isinstance(sink, str) else port_of(queue)
-        self.sink = open_sink(sink) if isinstance(sink, str) else sink
+        with console_for(os.environ).telling():
+            self.options = checked_options(
+                chunk=chunk,
+                version=version,
+                load=load,
+                prefetch=prefetch,
+                lease=lease,
+                item_timeout=item_timeout,
+                max_errors=max_errors,
+                max_deaths=max_deaths,
+                idle=idle,
+            )
+            self.queue = with_ledger(port_of(queue), sink) if isinstance(sink, str) else port_of(queue)
+            self.sink = open_sink(sink) if isinstance(sink, str) else sink
         # What was opened here is closed here.
         self._own: list[Port | Sink] = [self.queue] if isinstance(queue, str) else []
         self._own += [self.sink] if isinstance(sink, str) else []
         self.pace = Pace()
         self._chunk: Chunk | None = None
         self._chunk_began = 0.0
-        self._entered = False
+        self._entered = self._finished = False
 
     def __enter__(self) -> Self:
         if self._entered:
             raise LoopMisused("this Worker was entered before; make a new one")
-        self._entered = True
+        with console_for(os.environ).telling():
+            self._enter()
+        return self
+
+    def _enter(self) -> None:
+        self._entered, self._owner = True, os.getpid()
         self.around = look_around(os.environ)
         self.board, self._listener = listen(self.around)
         self.sink.prepare()
@@ -113,13 +119,18 @@ class Worker:
         )
         self._settling = Settling(self.queue, self.sink, self.options)
         self._drain = Drain(
-            self.board, self.around, self._supply, settling=self._settling, pace=self.pace, items=self.options.chunk
+            self.board,
+            self.around,
+            self._supply,
+            unseen=self._leasing,
+            settling=self._settling,
+            pace=self.pace,
+            items=self.options.chunk,
+            last=self._keeper.close,
         )
         self.limit = ItemTimeLimit(self.options.item_timeout_seconds, self._overrun, self._keeper.limit)
-        self._stopped = False
         self.board.serve(self._on_notice, self._at_deadline, self._leave_code, self._on_word)
         exit_watch().watch(self._code_now, _nothing)
-        return self
 
     @property
     def console(self) -> Console:
@@ -131,17 +142,25 @@ class Worker:
 
     def next_chunk(self) -> Chunk | None:
         """Settles the chunk in progress and takes the next; None when nothing is left. Raises Interrupted."""
-        self._settle_current()
+        if os.getpid() != self._owner:
+            raise LoopMisused("this is a forked child, and the loop belongs to its parent; end it with os._exit")
+        with self.console.telling():
+            self._settle_current()
+            return self._next_chunk()
+
+    def _next_chunk(self) -> Chunk | None:
         wait, empty_since = _FIRST_WAIT_SECONDS, time.monotonic()
         while True:
             if self._drain.begun.is_set():
                 self._leave()
+                self._end_of_work()
                 return None
             chunk = self._supply.next()
             if chunk is not None:
                 self._begin(chunk)
                 return chunk
-            if self.board.notice is None and self._nothing_is_left(empty_since):
+            if self._nothing_is_left(empty_since):
+                self._end_of_work()
                 return None
             self._drain.begun.wait(wait)
             wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
@@ -149,16 +168,19 @@ class Worker:
     def has_work(self) -> bool:
         """Whether anything is left to do, as far as the queue knows."""
         stats = self.queue.stats()
-        return stats.ready is None or stats.leased is None or stats.ready + stats.leased > 0
+        if stats.ready is None or stats.leased is None or stats.ready + stats.leased > 0:
+            return True
+        self._end_of_work()
+        return False
 
     @contextmanager
     def preparing(self) -> Iterator[None]:
         """Around what the program does before its first item: a notice ends the process in it, at once."""
-        self._drain.prepares.set()
+        self._drain.prepares(True)
         try:
             yield
         finally:
-            self._drain.prepares.clear()
+            self._drain.prepares(False)
 
     @property
     def summary(self) -> Drained:
@@ -169,13 +191,17 @@ class Worker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
+        if os.getpid() != self._owner:
+            return  # a forked child came this way; all of this is its parent's
+        if isinstance(error, ExitingError):
+            self._finished = True  # it says itself which code to leave with
         try:
             self._end_current(error)
             self._supply.stop()
         except ExitingError as trouble:
+            self.console.tell(trouble)
             if error is None:
                 raise
-            self.console.tell(trouble)
         finally:
             self._drain.close()
             self.limit.close()
@@ -183,7 +209,6 @@ class Worker:
             for place in self._own:
                 place.close()
             if error is None:
-                self._stopped = True
                 self._listener.put_back()
 
     # --- one chunk ----------------------------------------------------------------------------------
@@ -252,6 +277,11 @@ class Worker:
         )
         return True
 
+    def _end_of_work(self) -> None:
+        """From now on a notice stops nothing here, and changes no exit code."""
+        self._finished = True
+        self._drain.close()
+
     def _leave(self) -> None:
         """Leaves with the interrupted code, or normally where nothing is left for anybody."""
         self._supply.stop()
@@ -262,7 +292,6 @@ class Worker:
         source = notice.source if notice is not None else "the notice"
         done, back = self._settling.computed, self._drain.given_back
         said = f"{source}: {done} items stored by this worker, {back} given back"
-        self._stopped = True
         self.console.notice(f"{said}; leaving with exit code {self.around.interrupted_exit_code}")
         raise Interrupted(self.around.interrupted_exit_code, said)
 
@@ -272,8 +301,17 @@ class Worker:
         self._drain.on_notice(notice)
 
     def _at_deadline(self, notice: Notice) -> None:
-        """The drain has left before, unless something held it up: the leases run out then."""
-        self.console.error(f"{notice.source}: the worker did not end within its grace; its leases run out")
+        """The drain has left before, unless something held it up: what is held is given back, unless it leaves now."""
+        if self._finished:
+            return
+        if self._drain.leaves.is_set():
+            time.sleep(self.board.patience_seconds(notice))
+        self.console.error(f"{notice.source}: the worker did not end within its grace; what it holds is given back")
+        chunk = self._chunk
+        with suppress(ExitingError):
+            self._leasing.give_back_unseen()
+            if chunk is not None:
+                self._settling.abandon(chunk)
 
     def _leave_code(self) -> int:
         return self.around.interrupted_exit_code
@@ -282,7 +320,7 @@ class Worker:
         """Other words of the notice sources have no journal here."""
 
     def _code_now(self) -> int | None:
-        return self.around.interrupted_exit_code if self._chunk is not None and self.board.notice else None
+        return None if self._finished or self.board.notice is None else self.around.interrupted_exit_code
 
     def _on_lost(self, renewal: str) -> None:
         """The keeper could not renew a lease: somebody else has the items."""
@@ -308,11 +346,11 @@ class Worker:
         begun = chunk.in_progress()
         if len(begun) == 1:
             chunk.fail(begun[0], self.limit.reason)
-        self._settling.settle(chunk)
-        self._settling.give_back(chunk, chunk.untouched())
-        if len(begun) > 1:
-            self.queue.expire(chunk.lease.renewal)  # they come back one by one
-        self._keeper.close()
+        with suppress(ExitingError):  # then the lease runs out
+            self._settling.settle(chunk)
+            self._settling.give_back(chunk, chunk.untouched())
+            if len(begun) > 1:
+                self.queue.expire(chunk.lease.renewal)  # they come back one by one
         self._drain.leave(f"{len(begun)} items in progress: {self.limit.reason}")
 
 
