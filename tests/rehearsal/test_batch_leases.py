@@ -94,6 +94,7 @@ def test_b32_a_worker_holds_what_it_works_on_and_others_get_the_rest(tmp_path: P
     check(order, 60)
     assert len(Counter(_lines(order.diary.with_suffix(".who")))) == len(crew)
 
+
 def test_an_item_that_ends_its_worker_is_buried_and_its_neighbours_are_done(tmp_path: Path) -> None:
     order = _order(tmp_path, chunk=32, seconds=0.0005, lease=1.0, deadly="item-00040", max_deaths=3)
     publish(order, 300)
