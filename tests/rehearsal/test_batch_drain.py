@@ -47,6 +47,16 @@ def _end(process: BaseProcess) -> tuple[int | None, float]:
     return process.exitcode, time.monotonic() - began
 
 
+def _holds(order: Order, names: list[str]) -> bool:
+    """Whether just these are leased, at some moment of the next half of a grace."""
+    queue, until = outlast.Queue(order.queue), time.monotonic() + GRACE / 2
+    while [item.id for item in queue.items("leased")] != names:
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
+
+
 def _lease_within(order: Order, most: int, seconds: float) -> Lease | None:
     queue, until = open_queue(order.queue), time.monotonic() + seconds
     while True:
@@ -125,6 +135,7 @@ def test_ten_polite_preemptions_of_one_item_cost_it_nothing(tmp_path: Path) -> N
     assert worker.exitcode == 0
 
 
+@pytest.mark.serial
 def test_a_notice_when_nothing_is_left_ends_with_0_and_one_during_setup_with_143(tmp_path: Path) -> None:
     order = _order(tmp_path, chunk=1, seconds=0.5)
     publish(order, 1)
@@ -145,12 +156,9 @@ def test_loaded_ahead_is_given_back_at_once(tmp_path: Path) -> None:
     publish(order, 20)
     worker = started(order)
     _wait_until_begun(order, 2)
-    time.sleep(0.3)
-    held = [item.id for item in outlast.Queue(order.queue).items("leased")]
-    assert len(held) == 2 + 3 * 2
+    assert _holds(order, [f"item-{number:05d}" for number in range(2 + 3 * 2)])
     os.kill(worker.pid or 0, signal.SIGTERM)
-    time.sleep(0.3)
-    assert [item.id for item in outlast.Queue(order.queue).items("leased")] == ["item-00000", "item-00001"]
+    assert _holds(order, ["item-00000", "item-00001"])  # and so before it leaves, which gives back these, too
     worker.join(60)
     assert worker.exitcode == 143
     assert outlast.Queue(order.queue).stats().ready == 20

@@ -14,8 +14,8 @@ from outlast.worker.values import NotJson, value_text
 class Item:
     """One item to work on.
 
-    `id`: its text. `payload`: what was published. `attempt`: how often it was begun before and came back (0 at first).
-    `loaded`: what `load` made of it, None without one.
+    `id`: its text. `payload`: what was published. `attempt`: how often it came back, by an error, a death or a release
+    (0 at first). `loaded`: what `load` made of it, None without one.
     """
 
     def __init__(self, leased: LeasedItem) -> None:

@@ -116,7 +116,3 @@ def main() -> None:
     except Exception as error:
         _say("trouble", f"{type(error).__name__}: {error}")
         raise
-
-
-if __name__ == "__main__":
-    main()

@@ -16,18 +16,15 @@ class Settling:
     def __init__(self, queue: Queue, sink: Sink, options: WorkerOptions) -> None:
         self._queue, self._sink, self._options = queue, sink, options
         self._together = queue.database is not None and queue.database == sink.database
-        self.computed = self.failed = self.lost = 0
+        self.computed = self.failed = 0
 
-    def settle(self, chunk: Chunk) -> bool:
-        """Stores, acknowledges and tells what has an outcome. False if the lease was lost: nothing is stored then."""
+    def settle(self, chunk: Chunk) -> None:
+        """Stores, acknowledges and tells what has an outcome. If the lease was lost nothing is stored."""
         with chunk.settling:
             values, failures = chunk.unsettled()
-            done = self._store(chunk, values) if values else 0
-            self.computed += done
-            self.lost += len(values) - done
+            self.computed += self._store(chunk, values) if values else 0
             self._tell(chunk, failures)
             chunk.settled([*values, *(one.id for one in failures)])
-        return done == len(values)
 
     def give_back(self, chunk: Chunk, names: Sequence[str]) -> int:
         """Releases items, for somebody else to have at once. Returns how many."""

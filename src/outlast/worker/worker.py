@@ -58,7 +58,8 @@ class Worker:
     A chunk is stored and acknowledged when the next one is asked for. The loop ends when nothing is left; at a notice
     it raises outlast.Interrupted between two items, and leaves the process while an item runs that does not fit any
     more.
-    Options are those of `outlast.batch`. Errors: SettingsError, QueueUnreachable, SinkUnreachable.
+    Options are those of `outlast.batch`; `item_timeout` is watched there only, not in a loop of your own. Errors:
+    SettingsError, QueueUnreachable, SinkUnreachable.
     """
 
     def __init__(
