@@ -194,7 +194,7 @@ class Queue(Protocol):
         ...
 
     def stats(self) -> QueueStats:
-        """Counts as they are now; an expired lease counts as leased until somebody leases again."""
+        """Counts as they are now; what an ended lease held counts as ready."""
         ...
 
     def items(self, state: State | None = None) -> Iterator[ItemState]:

@@ -282,6 +282,15 @@ def test_a_death_in_progress_counts_and_its_chunk_comes_back_one_by_one_after_th
     assert [one.items[0].deaths for one in suspects] == [1, 1, 1]
 
 
+def test_what_an_ended_lease_held_is_counted_as_ready(place: Place) -> None:
+    queue = published(place.again(), 3)
+    left = taken(queue, 2, seconds=1.0)
+    assert counts(queue) == (1, 2, 0, 0)
+    queue.ack(left, ids_of(left)[:1])
+    place.let_pass(1.5)
+    assert counts(queue) == (2, 0, 1, 0)
+
+
 def test_a_death_before_the_work_began_counts_for_nothing(place: Place) -> None:
     queue = published(place.again(), 2)
     taken(queue, 2, seconds=1.0, begin=False)

@@ -34,5 +34,5 @@ def test_nothing_is_lost_or_doubled_whatever_is_killed(queue: str, sink: str, fo
     order = Order(url, SINKS[sink](tmp_path, url), tmp_path / "diary", form=form, variables=variables)
     assert publish(order, ITEMS).new == ITEMS
     toll = survive(order, workers=4, kills=KILLS, seed=5)
-    assert toll.kills >= KILLS // 2
+    assert toll.kills >= (KILLS if "OUTLAST_KILLS" in os.environ else KILLS // 2)
     check(order, ITEMS, toll)

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import outlast
 from outlast.errors import QueueUnreachable, SettingsError
 from outlast.items import Draft, Failure, Lease
 from outlast.queues.pubsub_messages import renewal_of
+from outlast.testing import MemorySink
 from service.pubsub_desk import (
     Desk,
     Killed,
@@ -368,3 +370,17 @@ def test_a_forked_child_has_clients_of_its_own(desk: Desk) -> None:
     assert os.waitstatus_to_exitcode(status) == 0
     assert queue.ack(lease, ids(lease)) == frozenset(ids(lease))
     assert counts(queue) == (0, 0, 2, 0)
+
+
+def test_a_worker_looks_for_messages_of_others_though_its_ledger_has_nothing_left(desk: Desk, tmp_path: Path) -> None:
+    sink = MemorySink()
+
+    @outlast.batch(f"{desk.url}&ledger=sqlite:///{tmp_path}/ledger.db", sink=sink, chunk=10, idle=1.0)
+    def answer(items: list) -> list:
+        return [1 for _ in items]
+
+    outlast.Queue(f"{desk.url}&ledger=sqlite:///{tmp_path}/ledger.db").publish(["a", "b"])
+    assert answer.run().computed == 2
+    desk.send(b'{"text": "late"}', id="foreign")
+    assert answer.run().computed == 1
+    assert {one.id for one in sink.results()} == {"a", "b", "foreign"}

@@ -114,7 +114,7 @@ def test_a_publish_that_breaks_off_says_that_it_can_be_run_again(queue: str) -> 
     Path("good.txt").write_text("a\nb\n")
     Path("bad.csv").write_bytes(b"\0")
     said = run("publish", queue, "good.txt", "bad.csv")
-    assert "cut short after 2 rows; what is published stays, so run it again" in said.stderr
+    assert "cut short, with 2 rows looked at; what was published stays, so run it again" in said.stderr
     assert counts(queue)["ready"] == 2
 
 
@@ -271,9 +271,9 @@ def test_dead_without_any(queue: str) -> None:
 
 def test_retry_makes_items_ready_again(queue: str) -> None:
     with_dead(queue)
-    assert run("queue", "retry", queue, "item-9").stdout == "no item is ready again: none was dead\n"
+    assert run("queue", "retry", queue, "item-9").stdout == "no item is ready again: none of those named is dead\n"
     said = run("queue", "retry", queue, "item-0", "item-1").stdout
-    assert said == "1 item is ready again\nthe other 1 are not dead, or not there\n"
+    assert said == "1 item is ready again\n1 of those named: not dead, or not there\n"
     assert json.loads(run("queue", "retry", queue, "--done", "--json").stdout) == {"retried": 1}
     assert counts(queue)["ready"] == 3
 
@@ -403,7 +403,7 @@ def test_ctrl_c_ends_a_publish_with_a_word(queue: str) -> None:
         [*_OUTLAST, "publish", queue, "-", "--format", "txt"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as publisher:
         assert publisher.stdin is not None
-        publisher.stdin.write("a\n" * 40_000)  # more than the pipe holds: it has been read when this is written
+        publisher.stdin.write("a\n" * 400_000)  # far more than pipe and buffers hold: rows were looked at
         publisher.stdin.flush()
         publisher.send_signal(signal.SIGINT)
         publisher.wait(timeout=30)

@@ -166,7 +166,7 @@ def _publish_all(port: Queue, sources: Sequence[Source], id_column: str, tally: 
     except (ExitingError, KeyboardInterrupt) as error:
         if tally.rows:
             console_for(os.environ).warning(
-                f"cut short after {tally.rows:,} rows; what is published stays, so run it again to go on"
+                f"cut short, with {tally.rows:,} rows looked at; what was published stays, so run it again to go on"
             )
         if isinstance(error, KeyboardInterrupt):
             sys.exit(CTRL_C)

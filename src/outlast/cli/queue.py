@@ -120,9 +120,10 @@ def retry(*, queue: str, ids: tuple[str, ...], done: bool, as_json: bool) -> Non
     if as_json:
         click.echo(json.dumps({"retried": count}))
         return
-    click.echo(f"{_items(count)} ready again" if count else f"no item is ready again: none was {state}")
+    nothing = f"none of those named is {state}" if wanted else f"none is {state}"
+    click.echo(f"{_items(count)} ready again" if count else f"no item is ready again: {nothing}")
     if wanted and 0 < count < len(wanted):
-        click.echo(f"the other {len(wanted) - count:,} are not {state}, or not there")
+        click.echo(f"{len(wanted) - count:,} of those named: not {state}, or not there")
 
 
 @queue.command()

@@ -217,8 +217,11 @@ DROP_IF_SETTLED = "DELETE FROM outlast_leases WHERE lease = %(lease)s AND open <
 
 # --- looking, and retrying ----------------------------------------------------------------------------
 
-STATS = """SELECT coalesce(sum(ready), 0)::bigint, coalesce(sum(leased), 0)::bigint, coalesce(sum(done), 0)::bigint,
-        coalesce(sum(dead), 0)::bigint
+STATS = f"""WITH ended AS (
+        SELECT coalesce(sum(open), 0) AS items FROM outlast_leases WHERE queue = %(queue)s AND {_PAST})
+    SELECT (coalesce(sum(ready), 0) + (SELECT items FROM ended))::bigint,
+        (coalesce(sum(leased), 0) - (SELECT items FROM ended))::bigint,
+        coalesce(sum(done), 0)::bigint, coalesce(sum(dead), 0)::bigint
     FROM outlast_counts WHERE queue = %(queue)s"""
 OLDEST = """SELECT extract(epoch FROM clock_timestamp() - min(published))::double precision FROM (
     (SELECT published FROM outlast_items WHERE queue = %(queue)s AND state = 0 ORDER BY seq LIMIT 1) UNION ALL

@@ -264,6 +264,10 @@ class SqliteQueue:
             return QueueStats(ready=0, leased=0, done=0, dead=0)
         with self._file.reading() as connection:
             row = connection.execute("SELECT ready, leased, done, dead FROM outlast_counts").fetchone()
+            [(ended,)] = connection.execute(
+                "SELECT coalesce(sum(open), 0) FROM outlast_leases WHERE until <= ? OR boot <> ?",
+                (self._now(), self._boot),
+            ).fetchall()
             oldest = connection.execute(
                 """SELECT min(published_at) FROM outlast_items WHERE seq IN (
                     SELECT * FROM (SELECT seq FROM outlast_items
@@ -276,7 +280,7 @@ class SqliteQueue:
             ).fetchone()[0]
         age = None if oldest is None else max(0.0, self._clock.wall_seconds() - oldest)
         ready, leased, done, dead = row
-        return QueueStats(ready=ready, leased=leased, done=done, dead=dead, oldest_seconds=age)
+        return QueueStats(ready=ready + ended, leased=leased - ended, done=done, dead=dead, oldest_seconds=age)
 
     def items(self, state: State | None = None) -> Iterator[ItemState]:
         """Page by page, so that no reader keeps the write-ahead log from being cut."""

@@ -171,7 +171,9 @@ class MemoryQueue:
 
     def stats(self) -> QueueStats:
         with self._lock:
-            states = [item.state for item in self._items.values()]
+            now = self.clock.monotonic_seconds()
+            ended = [token for token, lease in self._leases.items() if lease.until <= now]
+            states = ["ready" if item.lease in ended else item.state for item in self._items.values()]
             open_since = [item.published_at for item in self._items.values() if item.state in ("ready", "leased")]
             return QueueStats(
                 ready=states.count("ready"),

@@ -22,7 +22,7 @@ class Leasing:
 
     def __init__(self, queue: Queue, sink: Sink, options: WorkerOptions, keeper: Keeper) -> None:
         self._queue, self._sink, self._options, self._keeper = queue, sink, options, keeper
-        self.known = 0
+        self.known = self.given_back = 0
         self.stops = threading.Event()  # nothing more is leased
         self._looked_up: Lease | None = None  # taken, and not yet handed out as a chunk
 
@@ -83,7 +83,7 @@ class Leasing:
     def _let_go(self, lease: Lease) -> None:
         self._keeper.drop(lease.renewal)
         with suppress(ExitingError):  # then it runs out
-            self._queue.release(lease, [item.id for item in lease.items])
+            self.given_back += len(self._queue.release(lease, [item.id for item in lease.items]))
 
 
 class Direct:

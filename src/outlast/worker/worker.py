@@ -1,6 +1,7 @@
 """The worker: leases chunks, hands them to the program, settles them, and leaves when it is told to."""
 
 import os
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -32,6 +33,7 @@ from outlast.worker.supply import Ahead, Direct, Leasing
 from outlast.worker.time_limit import ItemTimeLimit
 
 _FIRST_WAIT_SECONDS = 0.02
+_TELL_AFTER_SECONDS = 3.0
 _LONGEST_WAIT_SECONDS = 0.15
 
 
@@ -94,6 +96,7 @@ class Worker:
         # What was opened here is closed here.
         self._own: list[Port | Sink] = [self.queue] if isinstance(queue, str) else []
         self._own += [self.sink] if isinstance(sink, str) else []
+        self._told_that_it_waits = False
         self.pace = Pace()
         self._chunk: Chunk | None = None
         self._chunk_began = 0.0
@@ -163,14 +166,25 @@ class Worker:
             if self._nothing_is_left(empty_since):
                 self._end_of_work()
                 return None
+            self._tell_that_it_waits(time.monotonic() - empty_since)
             self._drain.begun.wait(wait)
             wait = min(2 * wait, _LONGEST_WAIT_SECONDS)
 
     def has_work(self) -> bool:
-        """Whether anything is left to do, as far as the queue knows."""
+        """Whether anything is left to do, as far as the queue knows: a broker may have what its ledger has not."""
         stats = self.queue.stats()
         if stats.ready is None or stats.leased is None or stats.ready + stats.leased > 0:
             return True
+        options = self.options
+        lease = self.queue.lease(1, options.lease_seconds, begin=False, max_deaths=options.max_deaths)
+        if lease is not None:
+            self.queue.release(lease, [item.id for item in lease.items])
+            return True
+        if stats.done:
+            self.console.info(
+                f"{stats.done} items are done already, whatever the sink and the version; outlast queue retry --done "
+                "makes them ready again"
+            )
         self._end_of_work()
         return False
 
@@ -266,17 +280,29 @@ class Worker:
             if stats.ready + stats.leased == 0 and stats.dead:
                 self.console.warning(
                     f"{stats.dead} dead {'letter' if stats.dead == 1 else 'letters'}; see outlast queue dead "
-                    f"{masked(self.queue.url)}"
+                    f"{shlex.quote(masked(self.queue.url))}"
                 )
             return stats.ready + stats.leased == 0
         idle = self.options.idle_seconds
         if time.monotonic() - empty_since < idle:
             return False
         self.console.info(
-            f"nothing came for {format_duration(idle)} (idle): this queue keeps no ledger, so nobody knows whether "
-            "anything is left; leaving with exit code 0"
+            f"nothing came for {format_duration(idle)} (idle), and nobody can know whether more is to come; leaving "
+            "with exit code 0"
         )
         return True
+
+    def _tell_that_it_waits(self, seconds: float) -> None:
+        """Once: a worker that died with its keeper leaves its items leased until that ends."""
+        if seconds < _TELL_AFTER_SECONDS or self._told_that_it_waits:
+            return
+        self._told_that_it_waits = True
+        leased = self.queue.stats().leased
+        if leased:
+            longest = format_duration(self.options.lease_seconds)
+            self.console.info(
+                f"waiting for {leased} items that other workers hold, or held: for {longest} at most then"
+            )
 
     def _end_of_work(self) -> None:
         """From now on a notice stops nothing here, and changes no exit code."""
@@ -291,7 +317,7 @@ class Worker:
         if stats.ready == 0 and stats.leased == 0:
             return
         source = notice.source if notice is not None else "the notice"
-        done, back = self._settling.computed, self._drain.given_back
+        done, back = self._settling.computed, self._drain.given_back + self._leasing.given_back
         said = f"{source}: {done} items stored by this worker, {back} given back"
         self.console.notice(f"{said}; leaving with exit code {self.around.interrupted_exit_code}")
         raise Interrupted(self.around.interrupted_exit_code, said)
