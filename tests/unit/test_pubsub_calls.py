@@ -102,7 +102,7 @@ def test_another_shape_is_refused(url: str) -> None:
 @pytest.mark.parametrize(
     ("url", "sink", "ledger"),
     [
-        (URL, "sqlite:///r.db?table=labels", "sqlite:///r.db"),
+        (URL, "sqlite:///r.db?table=labels", f"sqlite:///{Path.cwd()}/r.db"),
         ("pubsub://project-1/images", "sqlite:////a/b c.db", "sqlite:////a/b c.db"),
         (
             URL,
