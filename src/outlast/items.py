@@ -93,6 +93,11 @@ class QueueStats:
     dead: int | None
     oldest_seconds: float | None = None
 
+    @property
+    def left(self) -> int | None:
+        """Items that are neither done nor dead; None where that cannot be known."""
+        return None if self.ready is None or self.leased is None else self.ready + self.leased
+
 
 @dataclass(frozen=True, slots=True)
 class QueueTraits:
@@ -113,7 +118,10 @@ Storing = Callable[[object, frozenset[str]], None]
 
 
 class Queue(Protocol):
-    """A place that keeps items and hands them out under leases. Every verb is atomic, and durable when it returns.
+    """A place that keeps items and hands them out under leases.
+
+    Every verb is atomic, and survives any process's death once it returns. What was published survives a power cut,
+    too; one may undo the last leases and what became of them, which repeats work and loses none.
 
     Methods may be called from several threads, and many processes use one queue at a time. All raise QueueUnreachable
     when the place does not answer, after having waited and tried again for some seconds; what was asked for then may or
@@ -127,7 +135,7 @@ class Queue(Protocol):
 
     @property
     def url(self) -> str:
-        """Where it is, in the user's words."""
+        """Where it is, for any process of this machine: a relative path in it is made absolute."""
         ...
 
     @property

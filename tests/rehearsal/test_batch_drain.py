@@ -162,6 +162,7 @@ def test_loaded_ahead_is_given_back_at_once(tmp_path: Path) -> None:
     worker.join(60)
     assert worker.exitcode == 143
     assert outlast.Queue(order.queue).stats().ready == 20
+    assert "8 given back" in order.diary.with_suffix(".log").read_text()
 
 
 def test_the_code_is_what_the_user_says(tmp_path: Path) -> None:

@@ -259,6 +259,26 @@ def test_the_explicit_form_does_the_same(place: Place) -> None:
     assert "without a result" in place.dead["i5"]
 
 
+def test_the_explicit_form_refuses_a_time_limit_that_it_cannot_watch(place: Place) -> None:
+    def loop() -> None:
+        with outlast.Worker(place.queue, sink=place.sink, item_timeout=1.0) as worker:
+            for _ in worker:
+                pytest.fail("nothing is handed out")
+
+    with pytest.raises(outlast.SettingsError, match="item_timeout"):
+        loop()
+    assert place.queue.stats().ready == 6
+
+
+@pytest.mark.parametrize("most", [3, 100])
+def test_a_sink_for_thousands_warns_of_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], most: int
+) -> None:
+    monkeypatch.setattr("outlast.worker.worker._FEW_ITEMS", most)
+    outlast.batch(Place().queue, sink=str(tmp_path / "results"), chunk=6)(_twice).run()
+    assert ("parquet:FOLDER" in capsys.readouterr().err) is (most == 3)
+
+
 def test_a_loop_that_is_left_keeps_what_is_finished_and_gives_back_the_rest(place: Place) -> None:
     with outlast.Worker(place.queue, sink=place.sink, chunk=4) as worker:
         for chunk in worker:

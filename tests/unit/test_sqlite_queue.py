@@ -185,3 +185,19 @@ def test_a_queue_whose_scheme_is_mistyped_shows_no_password() -> None:
     with pytest.raises(outlast.SettingsError, match="is no queue's URL") as caught:
         open_queue("postgresql+psycopg://u:secret@h/d")
     assert "secret" not in str(caught.value)
+
+
+def test_the_dead_are_found_by_their_index_among_any_number(tmp_path: Path) -> None:
+    queue = SqliteQueue(f"sqlite:///{tmp_path}/work.db")
+    queue.publish([Draft(f"{number}", "1") for number in range(50)])
+    told: list[str] = []
+    with queue._file.reading() as connection:
+        connection.set_trace_callback(told.append)
+    assert list(queue.items("dead")) == []
+    assert queue.retry() == 0
+    asked = [one for one in told if "outlast_items" in one and "state = 3" in one]
+    assert len(asked) == 2
+    with queue._file.reading() as connection:
+        connection.set_trace_callback(None)
+        plans = [str(connection.execute(f"EXPLAIN QUERY PLAN {one}").fetchall()) for one in asked]
+    assert all("outlast_dead" in plan for plan in plans), plans

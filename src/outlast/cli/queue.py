@@ -206,7 +206,7 @@ def _watch(port: Queue, *, as_json: bool) -> None:
         if look is not None:
             rate.note(look, began)
         _show(stats, as_json=as_json, rate=None if look is None else rate)
-        if stats.ready == 0 and stats.leased == 0:
+        if stats.left == 0:
             return
         time.sleep(_WATCH_SECONDS)
 

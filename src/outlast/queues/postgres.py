@@ -1,4 +1,4 @@
-"""The queue for many machines: tables in a PostgreSQL database, from version 13 on."""
+"""The queue for many machines: tables in a PostgreSQL database, from version 13 on (tried on 15)."""
 
 import secrets
 import threading

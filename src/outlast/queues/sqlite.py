@@ -286,14 +286,14 @@ class SqliteQueue:
         """Page by page, so that no reader keeps the write-ahead log from being cut."""
         if not self._is_there():
             return
-        where, given = ("", ()) if state is None else ("AND state = ?", (_STATES.index(state),))
+        where = "" if state is None else f"AND state = {_STATES.index(state)}"  # as text: indexes here are of one state
         last, most = 0, FIRST_ROWS
         while True:
             with self._file.reading() as connection:
                 page = connection.execute(
                     f"""SELECT seq, id, state, payload, claim, errors, deaths, releases, reason FROM outlast_items
                         WHERE seq > ? {where} ORDER BY seq LIMIT ?""",
-                    (last, *given, most),
+                    (last, most),
                 ).fetchall()
             for seq, name, number, *rest in page:
                 last = seq
@@ -305,14 +305,13 @@ class SqliteQueue:
     def retry(self, ids: Sequence[str] | None = None, *, state: Literal["dead", "done"] = "dead") -> int:
         if not self._is_there():
             return 0
-        number = _STATES.index(state)
-        change = """UPDATE outlast_items SET state = 0, errors = 0, deaths = 0, releases = 0, reason = NULL,
-            not_before = NULL, sent = 0 WHERE state = ?"""
+        change = f"""UPDATE outlast_items SET state = 0, errors = 0, deaths = 0, releases = 0, reason = NULL,
+            not_before = NULL, sent = 0 WHERE state = {_STATES.index(state)}"""
         with self._file.writing(durable=True) as connection:
             if ids is None:
-                changed = connection.execute(change, (number,)).rowcount
+                changed = connection.execute(change).rowcount
             else:
-                changed = connection.executemany(f"{change} AND id = ?", [(number, one) for one in ids]).rowcount
+                changed = connection.executemany(f"{change} AND id = ?", [(one,) for one in ids]).rowcount
             counts = {"ready": max(changed, 0), state: -max(changed, 0)}
             _count(connection, **cast(Any, counts))
         return max(changed, 0)

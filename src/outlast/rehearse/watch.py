@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,8 @@ class WriteWatch(FileSystemEventHandler):
 
     def __enter__(self) -> "WriteWatch":
         kinds: list[type[FileSystemEvent]] = [FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileClosedEvent]
+        # watchdog 7 may see a new folder twice, and says so; as an error that would end its thread.
+        warnings.filterwarnings("ignore", "Callback with id", RuntimeWarning)
         self._observer.schedule(self, str(self._folder), recursive=True, event_filter=kinds)
         self._observer.start()
         return self

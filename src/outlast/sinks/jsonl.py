@@ -8,13 +8,13 @@ from typing import TypeVar
 from outlast.console import Console
 from outlast.errors import SettingsError, SinkUnreachable
 from outlast.items import LeasedItem, Result, SinkTraits, Stored, one_per_id
+from outlast.paging import FIRST_ROWS, rows_to_read
 from outlast.sinks.jsonl_file import LockedFile, locked, translating
 from outlast.sinks.jsonl_index import Cover, Entry, IndexUnusable, JsonlIndex, Range
 from outlast.sinks.jsonl_repair import Repair
 from outlast.sinks.result_lines import Head, NoRecord, line_of, result_of
 from outlast.sqlite_files import refuse_places_without_shared_memory
 
-_PAGE = 500
 _SMALL_BYTES = 4 << 20  # rewritten, and its index made anew, in less than a second
 _QUICK_BYTES = 16 << 20  # in a few; a chunk may have to wait for that, but not for more
 _NEEDLESS_BYTES = 1 << 20
@@ -80,13 +80,13 @@ class JsonlSink:
             self._exclusively(lambda repair, cover: self._append(results, repair, cover))
 
     def results(self) -> Iterator[Result]:
-        last = ""
+        last, most = "", FIRST_ROWS
         while True:
-            page = self._page(last)
+            page = self._page(last, most)
             yield from page
-            if len(page) < _PAGE:
+            if len(page) < most:
                 return
-            last = page[-1].id
+            last, most = page[-1].id, rows_to_read(most, sum(len(one.value) for one in page))
 
     def close(self) -> None:
         """Lets go of the index; a small file is rewritten where lines were replaced."""
@@ -168,12 +168,12 @@ class JsonlSink:
         repair.forget()
         repair.agree()
 
-    def _page(self, after: str) -> list[Result]:
+    def _page(self, after: str, most: int) -> list[Result]:
         """The next results in the order of ids, read while nobody writes."""
         with locked(self._path, self._url, shared=True) as file, suppress(IndexUnusable):
             if self._is_current():
-                return _read(file, self._index.page(after, _PAGE))
-        return self._exclusively(lambda repair, _cover: _read(repair.file, self._index.page(after, _PAGE)))
+                return _read(file, self._index.page(after, most))
+        return self._exclusively(lambda repair, _cover: _read(repair.file, self._index.page(after, most)))
 
 
 def _is_mostly_blank(cover: Cover) -> bool:

@@ -43,7 +43,7 @@ class Calling:
     def run(self, chunk: Chunk) -> None:
         """Every item has an outcome then, but for those that were not begun because the worker has to leave."""
         chunk.timed = True
-        items, error = _loaded(chunk, chunk.loadable()), None
+        items, error = _loaded(chunk, chunk.all_items()), None
         while items and not chunk.stops.is_set():
             error = self._try(chunk, items)
             if not isinstance(error, ItemError):
@@ -155,7 +155,7 @@ def _take_all(chunk: Chunk, answers: Sequence[tuple[str, object]]) -> None:
 
 
 def _left(chunk: Chunk, items: list[Item]) -> list[Item]:
-    open_ids = {item.id for item in chunk.in_order()}
+    open_ids = {item.id for item in chunk.pending()}
     return [item for item in items if item.id in open_ids]
 
 

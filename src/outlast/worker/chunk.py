@@ -150,11 +150,11 @@ class Chunk(Sequence[Item]):
         self.lost = True
         self.stops.set()
 
-    def loadable(self) -> list[Item]:
+    def all_items(self) -> list[Item]:
         """All items, without starting them."""
         return list(self._items)
 
-    def in_order(self) -> list[Item]:
+    def pending(self) -> list[Item]:
         """Those without an outcome yet, in the order in which they were published."""
         with self._lock:
             known = {*self._values, *self._failures, *self._settled}
@@ -178,11 +178,11 @@ class Chunk(Sequence[Item]):
 
     def untouched(self) -> list[str]:
         """Ids of those that nobody has begun."""
-        return [item.id for item in self.in_order() if item.id not in self._started]
+        return [item.id for item in self.pending() if item.id not in self._started]
 
     def in_progress(self) -> list[str]:
         """Ids of those that were begun and have no outcome."""
-        return [item.id for item in self.in_order() if item.id in self._started]
+        return [item.id for item in self.pending() if item.id in self._started]
 
     def is_hopeless(self, name: str) -> bool:
         """Whether an item that failed is not to be tried again."""

@@ -5,7 +5,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
 
 from outlast.clock import format_duration
 from outlast.errors import ExitingError
@@ -15,28 +14,13 @@ from outlast.settings import Surroundings
 from outlast.worker.chunk import Chunk
 from outlast.worker.pace import Pace
 from outlast.worker.settling import Settling
+from outlast.worker.supply import Ahead, Direct, Leasing
 
 _SPARE_SECONDS = 1.2  # before the deadline the process is gone, with what it takes to store and to leave
 _HEAD_START_SECONDS = 0.5  # before the guard of the notice leaves, whatever is being stored then
 _ADVANCE_CHUNKS = 4.0  # an advance notice is worked through as long as it leaves time for so many chunks
 _ADVANCE_SECONDS = 30.0
 _LOOK_AGAIN_SECONDS = 1.0
-
-
-class Source(Protocol):
-    """Where chunks come from."""
-
-    def stop(self) -> None:
-        """Leases no more, and gives back what nobody has begun."""
-        ...
-
-
-class Unseen(Protocol):
-    """What leases for that source."""
-
-    def give_back_unseen(self) -> None:
-        """Gives back what it has leased and not handed out."""
-        ...
 
 
 class Drain:
@@ -50,25 +34,29 @@ class Drain:
         self,
         board: NoticeBoard,
         around: Surroundings,
-        source: Source,
+        supply: Ahead | Direct,
         *,
-        unseen: Unseen,
+        leasing: Leasing,
         settling: Settling,
         pace: Pace,
         items: int,
         last: Callable[[], None],
     ) -> None:
-        self._board, self._around, self._source, self._settling, self._pace = board, around, source, settling, pace
-        self._unseen, self._items, self._last = unseen, items, last
+        self._board, self._around, self._supply, self._leasing = board, around, supply, leasing
+        self._settling, self._pace, self._items, self._last = settling, pace, items, last
         self._changed = threading.Condition()
         self._chunk: Chunk | None = None
         self._chunk_began = 0.0
         self.begun = threading.Event()
         self.leaves = threading.Event()  # in this thread, which stores what it can before
         self._prepares = False
-        self.given_back = 0
         self._closed = False
         threading.Thread(target=self._watch, name="outlast-drain", daemon=True).start()
+
+    @property
+    def given_back(self) -> int:
+        """Items that this worker had and that others can have, so far."""
+        return self._leasing.given_back + self._settling.given_back
 
     def on_notice(self, _notice: Notice) -> None:
         """A notice has come, or changed."""
@@ -119,12 +107,12 @@ class Drain:
         if chunk is not None:
             chunk.stops.set()
         with suppress(ExitingError):
-            self._source.stop()
+            self._supply.stop()
         if chunk is None:
             self._between_chunks(notice)
             return
         with suppress(ExitingError):  # then the lease runs out
-            self.given_back += self._settling.give_back(chunk, chunk.untouched())
+            self._settling.give_back(chunk, chunk.untouched())
         fits = self._fits(notice, chunk, began)
         self._around.console.notice(self._plan(notice, chunk, fits=fits))
         if not fits or not self._ends_by(chunk, notice):
@@ -142,7 +130,7 @@ class Drain:
             self._cut(chunk, notice)
         self.leaves.set()
         with suppress(ExitingError):
-            self._unseen.give_back_unseen()
+            self._leasing.give_back_unseen()
         why = "nothing was begun" if prepares else "nothing was in progress"
         self.leave(f"{notice.source}: {why}")
 
@@ -201,7 +189,7 @@ class Drain:
             with suppress(ExitingError):
                 self._settling.settle(chunk)
             with suppress(ExitingError):  # what could not be stored is computed again
-                self.given_back += self._settling.give_back(chunk, chunk.open_ids())
+                self._settling.give_back(chunk, chunk.open_ids())
         finally:
             stored = self._settling.computed - stored
             self.leave(f"{notice.source}: {stored} items stored, {self.given_back} given back")

@@ -13,9 +13,8 @@ from outlast.console import Console
 from outlast.errors import ExitingError
 from outlast.items import Queue
 from outlast.registry import QUEUES
-from outlast.worker.leases import LeaseTable
+from outlast.worker.leases import LOOKS_PER_LEASE, LeaseTable
 
-_LOOKS_PER_LEASE = 3.0
 _LEAVES_WITHIN_SECONDS = 0.3
 _ROOT = Path(__file__).resolve().parents[2]  # where `outlast` is found
 _PROGRAM = (
@@ -152,7 +151,7 @@ class Keeper:
             self._renew()
 
     def _renew(self) -> None:
-        while not self._ended.wait(self._seconds / _LOOKS_PER_LEASE):
+        while not self._ended.wait(self._seconds / LOOKS_PER_LEASE):
             with self._lock:
                 held = list(self._held)
             for renewal in held:

@@ -18,9 +18,8 @@ from pathlib import Path
 from outlast.errors import ExitingError
 from outlast.items import Queue
 from outlast.registry import open_queue
-from outlast.worker.leases import LeaseTable
+from outlast.worker.leases import LOOKS_PER_LEASE, LeaseTable
 
-_LOOKS_PER_LEASE = 3.0
 _LONGEST_PAUSE_SECONDS = 1.0  # a fork of the worker may hold the pipe open, so its death is looked for, too
 _TABLE_TRIES = 50
 
@@ -29,7 +28,7 @@ def keep(url: str, handle: int, seconds: float, worker: int) -> None:
     """Renews until the worker is gone; `seconds` is what a lease is renewed to."""
     table = LeaseTable(handle)
     queue = cache(partial(open_queue, url))  # opened when first needed, and then the same one
-    every = seconds / _LOOKS_PER_LEASE
+    every = seconds / LOOKS_PER_LEASE
     next_look = time.monotonic() + every
     while _lives(worker, min(next_look - time.monotonic(), _LONGEST_PAUSE_SECONDS)):
         _enforce_the_limit(table, worker)
@@ -98,9 +97,10 @@ def _say(kind: str, what: str) -> None:
 
 
 def main() -> None:
-    """The program: the URL is the first line of standard input, since others may read arguments."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    """The program: the URL is the first line of standard input, since others may read arguments.
+
+    Signals for the worker are blocked here from the start (worker/keeper.py).
+    """
     url = b""
     while not url.endswith(b"\n"):
         more = os.read(0, 1)

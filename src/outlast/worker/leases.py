@@ -8,6 +8,7 @@ import tempfile
 import zlib
 from collections.abc import Sequence
 
+LOOKS_PER_LEASE = 3.0  # how often whoever keeps leases renews each
 _HEADER = struct.Struct("<IQd")  # a checksum of the rest, its length in bytes, and the limit (0: none)
 _BYTES = 8 << 20  # of address space: only what is written takes memory
 

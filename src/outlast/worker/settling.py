@@ -16,7 +16,7 @@ class Settling:
     def __init__(self, queue: Queue, sink: Sink, options: WorkerOptions) -> None:
         self._queue, self._sink, self._options = queue, sink, options
         self._together = queue.database is not None and queue.database == sink.database
-        self.computed = self.failed = 0
+        self.computed = self.failed = self.given_back = 0
 
     def settle(self, chunk: Chunk) -> None:
         """Stores, acknowledges and tells what has an outcome. If the lease was lost nothing is stored."""
@@ -26,12 +26,11 @@ class Settling:
             self._tell(chunk, failures)
             chunk.settled([*values, *(one.id for one in failures)])
 
-    def give_back(self, chunk: Chunk, names: Sequence[str]) -> int:
-        """Releases items, for somebody else to have at once. Returns how many."""
+    def give_back(self, chunk: Chunk, names: Sequence[str]) -> None:
+        """Releases items, for somebody else to have at once."""
         with chunk.settling:
-            released = self._queue.release(chunk.lease, names) if names else ()
+            self.given_back += len(self._queue.release(chunk.lease, names)) if names else 0
             chunk.settled(names)
-        return len(released)
 
     def abandon(self, chunk: Chunk) -> None:
         """Gives back without waiting for whoever is settling: what that stores all the same is known the next time."""
@@ -41,10 +40,9 @@ class Settling:
         hopeless = [one for one in failures if chunk.is_hopeless(one.id)]
         if hopeless:
             self.failed += len(self._queue.bury(chunk.lease, hopeless))
-        failures = [one for one in failures if one not in hopeless]
-        delays = {one.id: self._delay_seconds(chunk, one.id) for one in failures}
+        delays = {one.id: self._delay_seconds(chunk, one.id) for one in failures if not chunk.is_hopeless(one.id)}
         for delay in sorted(set(delays.values())):
-            told = [one for one in failures if delays[one.id] == delay]
+            told = [one for one in failures if delays.get(one.id) == delay]
             most = self._options.max_errors
             self.failed += len(self._queue.fail(chunk.lease, told, max_errors=most, delay_seconds=delay))
 

@@ -53,9 +53,9 @@ class Leasing:
             self._let_go(lease)
             return ()
         stored = self._sink.known(lease.items)
-        names = [name for name, there in stored.items() if there.version == self._options.version]
+        names = {name for name, there in stored.items() if there.version == self._options.version}
         if names:
-            self.known += len(self._queue.ack(lease, names))
+            self.known += len(self._queue.ack(lease, list(names)))
         higher = {
             item.id: stored[item.id].claim + 1
             for item in lease.items
@@ -199,7 +199,7 @@ class Ahead:
         if late:
             self._leasing.give_back(chunk)
             return
-        for item in chunk.loadable():
+        for item in chunk.all_items():
             self._tasks.put((item, loaded))
 
     def _load_all(self) -> None:

@@ -11,7 +11,7 @@ from typing import Self
 
 from outlast.clock import format_duration
 from outlast.console import Console
-from outlast.errors import ExitingError, Interrupted, LoopMisused, OutlastError
+from outlast.errors import ExitingError, Interrupted, LoopMisused, OutlastError, SettingsError
 from outlast.events import Event
 from outlast.exits import exit_watch
 from outlast.items import Queue as Port
@@ -32,6 +32,7 @@ from outlast.worker.settling import Settling
 from outlast.worker.supply import Ahead, Direct, Leasing
 from outlast.worker.time_limit import ItemTimeLimit
 
+_FEW_ITEMS = 100_000  # more than a sink for thousands is good for
 _FIRST_WAIT_SECONDS = 0.02
 _TELL_AFTER_SECONDS = 3.0
 _LONGEST_WAIT_SECONDS = 0.15
@@ -60,8 +61,8 @@ class Worker:
     A chunk is stored and acknowledged when the next one is asked for. The loop ends when nothing is left; at a notice
     it raises outlast.Interrupted between two items, and leaves the process while an item runs that does not fit any
     more.
-    Options are those of `outlast.batch`; `item_timeout` is watched there only, not in a loop of your own. Errors:
-    SettingsError, QueueUnreachable, SinkUnreachable.
+    Options are those of `outlast.batch`; `item_timeout` is refused in a loop of your own, where nobody sees how long an
+    item takes. Errors: SettingsError, QueueUnreachable, SinkUnreachable.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class Worker:
             self.board,
             self.around,
             self._supply,
-            unseen=self._leasing,
+            leasing=self._leasing,
             settling=self._settling,
             pace=self.pace,
             items=self.options.chunk,
@@ -141,6 +142,8 @@ class Worker:
         return self.around.console
 
     def __iter__(self) -> Iterator[Chunk]:
+        if self.options.item_timeout_seconds is not None:
+            raise SettingsError("item_timeout is watched by outlast.batch only; leave it out, or declare a function")
         while (chunk := self.next_chunk()) is not None:
             yield chunk
 
@@ -173,7 +176,11 @@ class Worker:
     def has_work(self) -> bool:
         """Whether anything is left to do, as far as the queue knows: a broker may have what its ledger has not."""
         stats = self.queue.stats()
-        if stats.ready is None or stats.leased is None or stats.ready + stats.leased > 0:
+        if self.sink.traits.few and (stats.left or 0) > _FEW_ITEMS:
+            self.console.warning(
+                f"{stats.left} results as an object each are slow to make and to read; parquet:FOLDER is for so many"
+            )
+        if stats.left != 0:
             return True
         options = self.options
         lease = self.queue.lease(1, options.lease_seconds, begin=False, max_deaths=options.max_deaths)
@@ -241,11 +248,11 @@ class Worker:
         if not chunk.timed:
             self.pace.note(time.monotonic() - self._chunk_began, len(values) + len(failures))
         if not chunk.stops.is_set():
-            for item in chunk.in_order():
+            for item in chunk.pending():
                 reason = "the loop went on without a result for it"
                 chunk.fail(item, reason if item.load_error is None else reason_of(item.load_error))
         self._settling.settle(chunk)
-        self._drain.given_back += self._settling.give_back(chunk, chunk.open_ids())
+        self._settling.give_back(chunk, chunk.open_ids())
         self._end(chunk)
 
     def _end_current(self, error: BaseException | None) -> None:
@@ -276,13 +283,13 @@ class Worker:
 
     def _nothing_is_left(self, empty_since: float) -> bool:
         stats = self.queue.stats()
-        if stats.ready is not None and stats.leased is not None:
-            if stats.ready + stats.leased == 0 and stats.dead:
+        if stats.left is not None:
+            if stats.left == 0 and stats.dead:
                 self.console.warning(
                     f"{stats.dead} dead {'letter' if stats.dead == 1 else 'letters'}; see outlast queue dead "
                     f"{shlex.quote(masked(self.queue.url))}"
                 )
-            return stats.ready + stats.leased == 0
+            return stats.left == 0
         idle = self.options.idle_seconds
         if time.monotonic() - empty_since < idle:
             return False
@@ -313,11 +320,10 @@ class Worker:
         """Leaves with the interrupted code, or normally where nothing is left for anybody."""
         self._supply.stop()
         notice = self.board.notice
-        stats = self.queue.stats()
-        if stats.ready == 0 and stats.leased == 0:
+        if self.queue.stats().left == 0:
             return
         source = notice.source if notice is not None else "the notice"
-        done, back = self._settling.computed, self._drain.given_back + self._leasing.given_back
+        done, back = self._settling.computed, self._drain.given_back
         said = f"{source}: {done} items stored by this worker, {back} given back"
         self.console.notice(f"{said}; leaving with exit code {self.around.interrupted_exit_code}")
         raise Interrupted(self.around.interrupted_exit_code, said)
@@ -361,7 +367,7 @@ class Worker:
                 return
             chunk.give_up()
         self.console.warning(
-            f"the lease on {len(chunk.loadable())} items was lost (it was not renewed for "
+            f"the lease on {len(chunk.all_items())} items was lost (it was not renewed for "
             f"{format_duration(self.options.lease_seconds)}): nothing of them is stored here"
         )
 
