@@ -30,7 +30,8 @@ FLOOR_OF = {
     "account": "engine", "leaving": "engine", "costs": "engine", "lessons": "engine",
     "saves": "engine", "saver": "engine", "wanted": "engine", "lazy": "engine", "copies": "engine",
     "worker": "engine", "supervise": "engine",
-    "rehearse": "tools", "deploy": "tools", "monitor": "tools", "item_files": "tools",
+    "containers": "tools", "emulate": "tools", "rehearse": "tools", "deploy": "tools", "monitor": "tools",
+    "item_files": "tools",
     "cli": "faces", "__init__": "faces", "testing": "faces",
 }  # fmt: skip
 # What each floor may import; "own": modules of the same floor too, else only those of its own package.

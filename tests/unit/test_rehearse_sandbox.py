@@ -101,8 +101,8 @@ def test_the_size_counts_what_is_copied_only(source: Path) -> None:
     ("command", "code"), [("exit 7", 7), ("sleep 9 & kill -9 $!; wait $!; exit 3", 3), ("exit 143", 143)]
 )
 def test_the_launcher_passes_exit_codes_on(command: str, code: int) -> None:
-    from outlast.rehearse import launcher
-    from outlast.rehearse.container import can_isolate
+    from outlast.containers import launcher
+    from outlast.containers.container import can_isolate
 
     if not can_isolate():
         pytest.skip("no PID namespaces here")

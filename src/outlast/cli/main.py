@@ -11,6 +11,7 @@ from outlast.settings import console_for
 
 _COMMANDS = {
     "checkpoints": "outlast.cli.checkpoints:checkpoints",
+    "emulate": "outlast.cli.emulate:emulate",
     "init": "outlast.cli.init:init",
     "interval": "outlast.cli.interval:interval",
     "platform": "outlast.cli.platform:platform",

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from outlast.containers.container import Container
 from outlast.events import LoopStarted, NoticeHeard, Recorded, RestoreChecked, Restored, SaveCommitted, from_lines
-from outlast.rehearse.container import Container
 from outlast.rehearse.notice import NoticeView, NoticeWatch
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.stage import Stage

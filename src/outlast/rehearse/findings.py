@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from outlast.clock import format_duration
+from outlast.containers.processes import short
 from outlast.rehearse.attempt import Attempt
 from outlast.rehearse.notice import NoticeView
-from outlast.rehearse.processes import short
 
 _FIX = "Use the exec form, `exec`, or `outlast run -- …`"
 _MOST = 0.9  # of the whole job's time: an attempt that takes it did not profit from those before

@@ -5,9 +5,9 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from outlast.rehearse import processes
-from outlast.rehearse.container import Container, open_pidfd
-from outlast.rehearse.processes import Process
+from outlast.containers import processes
+from outlast.containers.container import Container, open_pidfd
+from outlast.containers.processes import Process
 
 _MOST_WATCHED = 256  # each takes a descriptor of ours
 _LEAVING_SECONDS = 5.0  # the kernel ends the rest of a namespace before its first process is gone

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-from outlast.rehearse import launcher, processes
+from outlast.containers import launcher, processes
 
 _PR_SET_CHILD_SUBREAPER = 36
 _START_SECONDS = 10.0

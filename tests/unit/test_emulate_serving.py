@@ -1,0 +1,35 @@
+"""The server that every emulator stands on."""
+
+import http.client
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from outlast.emulate.scale import TimeScale
+from outlast.emulate.serving import Serving
+
+
+async def _say(request: Request) -> PlainTextResponse:
+    return PlainTextResponse(f"{request.url.path}|{request.url.query}|{request.scope.get('asked_host')}")
+
+
+def test_requests_arrive_directly_and_through_a_proxy_setting() -> None:
+    with Serving(Starlette(routes=[Route("/{path:path}", _say)])) as serving:
+        connection = http.client.HTTPConnection("127.0.0.1", serving.port)
+        answers = []
+        for target in ("/x?b=1", "http://us-central1-run.local.test/apis/a%20b?alt=json"):
+            connection.request("GET", target)
+            answers.append(connection.getresponse().read().decode())
+        connection.close()
+    assert answers == ["/x|b=1|None", "/apis/a b|alt=json|us-central1-run.local.test"]
+    with pytest.raises(ConnectionRefusedError):
+        http.client.HTTPConnection("127.0.0.1", serving.port).connect()
+
+
+def test_time_is_scaled() -> None:
+    assert TimeScale(60).here(3600) == 60
+    with pytest.raises(ValueError, match="above 0"):
+        TimeScale(0)
