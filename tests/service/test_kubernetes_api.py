@@ -217,6 +217,30 @@ def test_a_job_is_applied_changed_waited_for_and_deleted_with_kubectl(desk):
     assert "NotFound" in desk.kubectl("get job applied", code=1)
 
 
+def test_what_kubectl_creates_without_a_manifest_comes_as_protobuf(desk):
+    desk.kubectl("create namespace crew")
+    desk.kubectl("create serviceaccount robot -n crew")
+    desk.kubectl("create configmap settings --from-literal=a=b -n crew")
+    desk.kubectl("create pdb most --selector=app=x --max-unavailable=30% -n crew")
+    desk.kubectl("create job hello --image=python:3.11 -n crew -- echo hello")
+    assert desk.store.get("ConfigMap", "settings", "crew")["data"] == {"a": "b"}
+    assert desk.store.get("PodDisruptionBudget", "most", "crew")["spec"] == {
+        "maxUnavailable": "30%",
+        "selector": {"matchLabels": {"app": "x"}},
+    }
+    pod = desk.store.get("Job", "hello", "crew")["spec"]["template"]["spec"]
+    assert pod["containers"][0]["command"] == ["echo", "hello"]
+    assert pod["restartPolicy"] == "Never"
+    assert {one["metadata"]["name"] for one in desk.store.listing("ServiceAccount", "crew").objects} == {
+        "default",
+        "robot",
+    }
+    said = desk.kubectl("create job big --image=x -n crew --dry-run=server -o name")
+    assert said == "job.batch/big\n"
+    assert desk.kubectl("delete namespace crew") == 'namespace "crew" deleted\n'
+    assert desk.store.listing("Job", "crew").objects == []
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

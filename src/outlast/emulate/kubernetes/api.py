@@ -10,7 +10,7 @@ import yaml
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
-from outlast.emulate.kubernetes import asking, budgets, discovery, patching
+from outlast.emulate.kubernetes import asking, budgets, discovery, patching, protobuf_bodies
 from outlast.emulate.kubernetes.asking import Asked
 from outlast.emulate.kubernetes.pod_logs import LogBook
 from outlast.emulate.kubernetes.problems import Refused, bad_request
@@ -277,8 +277,8 @@ def _about(path: str, accept: str) -> Response:
 async def _body(request: Request) -> Any:
     media = request.headers.get("content-type", "").split(";")[0].strip()
     text = await request.body()
-    if media.endswith(("protobuf", "cbor")):
-        raise Refused(415, "UnsupportedMediaType", f"this server takes JSON and YAML, not {media}")
+    if media.endswith("protobuf"):
+        return protobuf_bodies.decoded(text)
     try:
         return yaml.safe_load(text) if media.endswith("yaml") else json.loads(text)
     except (ValueError, yaml.YAMLError) as wrong:
