@@ -217,6 +217,17 @@ def test_a_job_is_applied_changed_waited_for_and_deleted_with_kubectl(desk):
     assert "NotFound" in desk.kubectl("get job applied", code=1)
 
 
+def test_an_apply_on_the_server_side_tells_whose_field_it_would_change(desk):
+    manifest = JOB.replace("NAME", "owned")
+    assert desk.kubectl("apply --server-side -f -", give=manifest) == "job.batch/owned serverside-applied\n"
+    desk.kubectl("patch job owned --type=merge -p", '{"spec":{"backoffLimit":8}}')
+    said = desk.kubectl("apply --server-side -f -", give=manifest, code=1)
+    assert 'Apply failed with 1 conflict: conflict with "kubectl-patch" using batch/v1: .spec.backoffLimit' in said
+    desk.kubectl("apply --server-side --force-conflicts -f -", give=manifest)
+    assert desk.store.get("Job", "owned")["spec"]["backoffLimit"] == 3
+    desk.store.delete("Job", "owned")
+
+
 def test_what_kubectl_creates_without_a_manifest_comes_as_protobuf(desk):
     desk.kubectl("create namespace crew")
     desk.kubectl("create serviceaccount robot -n crew")

@@ -391,7 +391,8 @@ def test_a_json_patch_is_done_whole_or_refused(patch, new):
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(-5, "<invalid>"), (0, "0s"), (119, "119s"), (120, "2m"), (125, "2m5s"), (600, "10m"), (9000, "150m"),
-     (3 * 3600, "3h"), (3 * 3600 + 300, "3h5m"), (8 * 3600 + 60, "8h"), (49 * 3600, "2d1h"), (10 * 86400, "10d"), (800 * 86400, "2y70d")],
+     (3 * 3600, "3h"), (3 * 3600 + 300, "3h5m"), (8 * 3600 + 60, "8h"), (49 * 3600, "2d1h"), (10 * 86400, "10d"),
+     (800 * 86400, "2y70d")],
 )  # fmt: skip
 def test_ages_are_printed_as_kubectl_prints_them(seconds, text):
     assert tables.duration(seconds) == text
