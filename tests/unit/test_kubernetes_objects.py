@@ -61,6 +61,18 @@ REFUSED_JOBS = [
         {"completionMode": "Indexed", "completions": 2, "maxFailedIndexes": 1},
         "spec.backoffLimitPerIndex: Required value: when maxFailedIndexes is specified",
     ),
+    (
+        {"completionMode": "Indexed", "completions": 2, "maxFailedIndexes": 3, "backoffLimitPerIndex": 1},
+        "spec.maxFailedIndexes: Invalid value: 3: must be less than or equal to completions",
+    ),
+    (
+        {"completionMode": "Indexed", "completions": 2, "successPolicy": {"rules": [{"succeededCount": 3}]}},
+        "spec.successPolicy.rules[0].succeededCount: Invalid value: 3: must be less than or equal to 2 (the number of",
+    ),
+    (
+        {"managedBy": "me"},
+        'spec.managedBy: Invalid value: "me": must be a domain-prefixed path (such as "acme.io/foo")',
+    ),
     ({"podReplacementPolicy": "Never"}, "spec.podReplacementPolicy: Unsupported value"),
     (
         _policy(**TARGET) | {"podReplacementPolicy": "TerminatingOrFailed"},
@@ -72,7 +84,7 @@ REFUSED_JOBS = [
     ),
     (_policy(action="Retry", **TARGET), f'{AT_RULE}.action: Unsupported value: "Retry"'),
     (_policy(action="FailIndex", **TARGET), f"{AT_RULE}.action: Invalid value"),
-    (_policy(), f'{AT_RULE}: Invalid value: "": specifying one of OnExitCodes and OnPodConditions is required'),
+    (_policy(), f"{AT_RULE}: Invalid value: specifying one of OnExitCodes and OnPodConditions is required"),
     (
         _policy(onExitCodes={"operator": "In", "values": [0]}),
         f"{AT_RULE}.onExitCodes.values[0]: Invalid value: 0: must not be 0 for the In operator",
