@@ -156,3 +156,28 @@ def test_sets_of_fields_survive_their_written_form(made):
     for path in sorted(paths, key=len):
         field_sets.remove(made, path)
     assert not any(made.values())
+
+
+def test_no_door_leads_around_a_clusters_own_check():
+    def also(made):
+        if "affinity" in made.get("spec", {}).get("template", {}).get("spec", {}):
+            raise Refused(403, "Forbidden", "not done here")
+
+    store = Store()
+    populate(store)
+    verbs = Verbs(store, also=also)
+    config = _config(suspend=True)
+    bad = _config(suspend=True)
+    bad["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": {}}
+    for make in (verbs.create, lambda kind, body: verbs.apply(kind, "j", body, how=How(manager="m"))):
+        with pytest.raises(Refused, match="not done here"):
+            make("Job", bad)
+    made = verbs.create("Job", config)
+    for change in (
+        lambda: verbs.patch("Job", "j", {"spec": bad["spec"]}, patching.merge),
+        lambda: verbs.replace("Job", "j", bad),
+        lambda: verbs.apply("Job", "j", bad, how=How(manager="m")),
+    ):
+        with pytest.raises(Refused, match="not done here"):
+            change()
+    assert store.get("Job", "j") == made

@@ -60,11 +60,19 @@ class How:
     force: bool = False
 
 
-class Verbs:
-    """The verbs over one store. `warnings` of a call are what a client prints as `Warning: …`."""
+def _nothing(_: Json) -> None:
+    """Neither refuses nor signs."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+
+class Verbs:
+    """The verbs over one store. `warnings` of a call are what a client prints as `Warning: …`.
+
+    `also` looks at every object that is to be made or changed, by whichever verb, after all other checks, and raises
+    Refused for what must not be: so a cluster says no to what it would otherwise ignore.
+    """
+
+    def __init__(self, store: Store, *, also: Callable[[Json], None] = _nothing) -> None:
+        self.store, self._also = store, also
 
     def create(
         self, kind_name: str, body: Any, namespace: str = "", how: How = How(), warnings: list[str] | None = None
@@ -77,7 +85,7 @@ class Verbs:
         if made["metadata"].get("resourceVersion"):
             raise bad_request("resourceVersion should not be set on objects to be created")
         writer = Writer(how.manager)
-        sign = partial(applying.track, None, writer=writer, now=self.store.timestamp()) if how.manager else _unsigned
+        sign = partial(applying.track, None, writer=writer, now=self.store.timestamp()) if how.manager else _nothing
         return self._created(kind, made, how, sign)
 
     def replace(
@@ -236,6 +244,7 @@ class Verbs:
         defaulting.fill(made)
         admit(self.store, made)
         check(made)
+        self._also(made)
         sign(made)
         answer = self.store.create(made, dry_run=how.dry_run)
         if kind.name == "Namespace" and not how.dry_run:
@@ -280,6 +289,8 @@ class Verbs:
         defaulting.fill(made)
         admit_change(kind, old, made)
         check_change(old, made)
+        if not subresource:
+            self._also(made)
         sign(made)
         return self.store.update(made, dry_run=how.dry_run)
 
@@ -301,10 +312,6 @@ class Verbs:
                     if self.store.find(kind.name, one["metadata"]["name"], name) is not None:
                         self.store.delete(kind.name, one["metadata"]["name"], name)
         return answer
-
-
-def _unsigned(_: Json) -> None:
-    """Leaves no trace in managedFields."""
 
 
 def _sign_as(fields: Any, made: Json) -> None:
