@@ -50,8 +50,6 @@ class KubernetesApi:
             return
         except Refused as refused:
             response = JSONResponse(refused.status(), refused.code)
-            if refused.code == 429:
-                response.headers["Retry-After"] = "1"
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
