@@ -127,7 +127,7 @@ class SqliteFile:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                with suppress(sqlite3.Error):
+                with suppress(sqlite3.Error):  # SQLite has rolled back by itself
                     connection.execute("ROLLBACK")
                 raise
             self._shorten_log(connection)

@@ -84,7 +84,7 @@ def _write(store: Store, now: Compaction, waiting: Sequence[Part], number: int, 
             size = store.write(name, as_file(chain([first], tables), file_bytes))
             files[-1] = StoredObject(name, size)
     except BaseException as error:
-        with suppress(OutlastError):
+        with suppress(OutlastError):  # the next compaction removes them, and `error` is what went wrong
             _delete(store, [file.name for file in files])
         if isinstance(error, ObjectMissing) and newest_compaction(store)[0].number >= number:
             return None

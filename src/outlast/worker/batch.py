@@ -41,7 +41,7 @@ class BatchFunction:
             with worker.preparing():
                 more = () if setup is None else (setup(),)
             calling = Calling(
-                self.function, more, worker.pace, worker.limit, leaves=lambda: worker.board.notice is not None
+                self.function, more, worker.times, worker.limit, leaves=lambda: worker.board.notice is not None
             )
             while (chunk := worker.next_chunk()) is not None:
                 calling.run(chunk)

@@ -25,9 +25,9 @@ from outlast.worker.calling import reason_of
 from outlast.worker.chunk import Chunk
 from outlast.worker.drain import Drain
 from outlast.worker.front import Queue, port_of
+from outlast.worker.item_times import ItemTimes
 from outlast.worker.keeper import Keeper
 from outlast.worker.options import Duration, Load, checked_options
-from outlast.worker.pace import Pace
 from outlast.worker.settling import Settling
 from outlast.worker.supply import Ahead, Direct, Leasing
 from outlast.worker.time_limit import ItemTimeLimit
@@ -98,7 +98,7 @@ class Worker:
         self._own: list[Port | Sink] = [self.queue] if isinstance(queue, str) else []
         self._own += [self.sink] if isinstance(sink, str) else []
         self._told_that_it_waits = False
-        self.pace = Pace()
+        self.times = ItemTimes()
         self._chunk: Chunk | None = None
         self._chunk_began = 0.0
         self._entered = self._finished = False
@@ -129,7 +129,7 @@ class Worker:
             self._supply,
             leasing=self._leasing,
             settling=self._settling,
-            pace=self.pace,
+            times=self.times,
             items=self.options.chunk,
             last=self._keeper.close,
         )
@@ -246,7 +246,7 @@ class Worker:
             return
         values, failures = chunk.unsettled()
         if not chunk.timed:
-            self.pace.note(time.monotonic() - self._chunk_began, len(values) + len(failures))
+            self.times.note(time.monotonic() - self._chunk_began, len(values) + len(failures))
         if not chunk.stops.is_set():
             for item in chunk.pending():
                 reason = "the loop went on without a result for it"
@@ -341,7 +341,7 @@ class Worker:
             time.sleep(self.board.patience_seconds(notice))
         self.console.error(f"{notice.source}: the worker did not end within its grace; what it holds is given back")
         chunk = self._chunk
-        with suppress(ExitingError):
+        with suppress(ExitingError):  # the process ends here in any case; then its leases run out
             self._leasing.give_back_unseen()
             if chunk is not None:
                 self._settling.abandon(chunk)
