@@ -31,6 +31,7 @@ from outlast.worker.options import Duration, Load, checked_options
 from outlast.worker.settling import Settling
 from outlast.worker.supply import Ahead, Direct, Leasing
 from outlast.worker.time_limit import ItemTimeLimit
+from outlast.worker.trial import Trial
 
 _FEW_ITEMS = 100_000  # more than a sink for thousands is good for
 _FIRST_WAIT_SECONDS = 0.02
@@ -62,7 +63,7 @@ class Worker:
     it raises outlast.Interrupted between two items, and leaves the process while an item runs that does not fit any
     more.
     Options are those of `outlast.batch`; `item_timeout` is refused in a loop of your own, where nobody sees how long an
-    item takes. Errors: SettingsError, QueueUnreachable, SinkUnreachable.
+    item takes. Errors: SettingsError, QueueUnreachable, SinkUnreachable, EveryItemFailed.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Worker:
         self._own += [self.sink] if isinstance(sink, str) else []
         self._told_that_it_waits = False
         self.times = ItemTimes()
+        self._trial = Trial(self.options.chunk)
         self._chunk: Chunk | None = None
         self._chunk_began = 0.0
         self._entered = self._finished = False
@@ -153,6 +155,8 @@ class Worker:
             raise LoopMisused("this is a forked child, and the loop belongs to its parent; end it with os._exit")
         with self.console.telling():
             self._settle_current()
+            if self._trial.failed and not self._drain.begun.is_set():
+                self._judge()
             return self._next_chunk()
 
     def _next_chunk(self) -> Chunk | None:
@@ -251,9 +255,21 @@ class Worker:
             for item in chunk.pending():
                 reason = "the loop went on without a result for it"
                 chunk.fail(item, reason if item.load_error is None else reason_of(item.load_error))
+        failures = chunk.unsettled()[1]
         self._settling.settle(chunk)
         self._settling.give_back(chunk, chunk.open_ids())
         self._end(chunk)
+        if self._settling.computed:
+            self._trial.passed()
+        else:
+            self._trial.note(chunk, failures)
+
+    def _judge(self) -> None:
+        """Raises EveryItemFailed if the function fails for whatever it is given."""
+        stats = self.queue.stats()
+        elsewhere = None if stats.done is None else stats.done - self._leasing.known
+        again = f"outlast queue retry {shlex.quote(masked(self.queue.url))}"
+        self._trial.judge(elsewhere, then=f"{again} ({stats.dead} are dead)" if stats.dead else "start again")
 
     def _end_current(self, error: BaseException | None) -> None:
         """The loop was left: what is finished counts, and an item that ended it with an error has failed."""
@@ -285,9 +301,11 @@ class Worker:
         stats = self.queue.stats()
         if stats.left is not None:
             if stats.left == 0 and stats.dead:
+                why = self._trial.reason if not stats.done else ""
+                every = f"; no item has a result, and the last failed with: {why}" if why else ""
                 self.console.warning(
                     f"{stats.dead} dead {'letter' if stats.dead == 1 else 'letters'}; see outlast queue dead "
-                    f"{shlex.quote(masked(self.queue.url))}"
+                    f"{shlex.quote(masked(self.queue.url))}{every}"
                 )
             return stats.left == 0
         idle = self.options.idle_seconds
