@@ -182,10 +182,15 @@ def test_a_decorated_function_keeps_what_the_command_does_not_say(folder: Path) 
     assert not (folder / "other.db").exists()
 
 
-def test_a_queue_that_nobody_has_published_to_is_told(folder: Path) -> None:
+def test_a_queue_that_nobody_has_published_to_is_told_with_where_it_was_looked_for(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     said = run("work", "sqlite:///wrok.db", "label:infer", "--sink", SINK)
     assert said.exit_code == 0
-    assert "the queue is empty" in said.stderr
+    assert said.stderr.count(f"sqlite:///{folder}/wrok.db holds no items") == 1
+    with outlast.Worker("sqlite:///wrok.db", sink=SINK) as worker:
+        assert list(worker) == []
+    assert capfd.readouterr().err.count("holds no items") == 1
 
 
 def test_progress_over_all_workers_is_on_the_terminal(folder: Path) -> None:

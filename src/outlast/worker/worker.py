@@ -191,6 +191,8 @@ class Worker:
         if lease is not None:
             self.queue.release(lease, [item.id for item in lease.items])
             return True
+        if not self._nothing_is_left(time.monotonic()):  # published at this moment, or nobody can know
+            return True
         if stats.done:
             self.console.info(
                 f"{stats.done} items are done already, whatever the sink and the version; outlast queue retry --done "
@@ -300,6 +302,11 @@ class Worker:
     def _nothing_is_left(self, empty_since: float) -> bool:
         stats = self.queue.stats()
         if stats.left is not None:
+            if (stats.left, stats.done, stats.dead) == (0, 0, 0):
+                self.console.warning(
+                    f"queue {masked(self.queue.url)} holds no items, and never did: is it the one that you mean? "
+                    "outlast publish fills it"
+                )
             if stats.left == 0 and stats.dead:
                 why = self._trial.reason if not stats.done else ""
                 every = f"; no item has a result, and the last failed with: {why}" if why else ""
