@@ -79,6 +79,12 @@ class SignalListener:
         self._forking = threading.local()
         self._reader: socket.socket | None = None
         self._writer: socket.socket | None = None
+        self._earlier_wakeup: _Descriptor | None = None
+        self._minds_forks = False
+
+    @property
+    def is_installed(self) -> bool:
+        return self._reader is not None
 
     def install(self) -> None:
         """Begins to listen, if it does not yet."""
@@ -98,8 +104,10 @@ class SignalListener:
         earlier = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         for number in self._signals:
             self._earlier[number] = signal.signal(number, self._handle)
-        os.register_at_fork(before=self._block, after_in_parent=self._unblock, after_in_child=self._forget_in_child)
-        arguments = (self._reader, self._signals, self._board, self._surroundings, _Descriptor.of(earlier))
+        if not self._minds_forks:
+            os.register_at_fork(before=self._block, after_in_parent=self._unblock, after_in_child=self._forget_in_child)
+        self._minds_forks, self._earlier_wakeup = True, _Descriptor.of(earlier)
+        arguments = (self._reader, self._signals, self._board, self._surroundings, self._earlier_wakeup)
         threading.Thread(target=_listen, args=arguments, name="outlast-listener", daemon=True).start()
         atexit.register(self._let_go)
 
@@ -113,6 +121,26 @@ class SignalListener:
         for number, earlier in self._earlier.items():
             if callable(earlier) and signal.getsignal(number) == self._handle:
                 signal.signal(number, earlier)
+
+    def uninstall(self) -> None:
+        """As if it had never been installed: for a job that could not begin, and has nothing to hear.
+
+        Only the main thread can. What was heard before is still told.
+        """
+        if threading.current_thread() is not threading.main_thread() or self._writer is None:
+            return
+        for number, earlier in self._earlier.items():
+            if signal.getsignal(number) == self._handle:
+                signal.signal(number, earlier if earlier is not None else signal.SIG_DFL)
+        self._earlier = {}
+        now = signal.set_wakeup_fd(-1)
+        if now != self._writer.fileno():  # somebody else has taken it meanwhile
+            signal.set_wakeup_fd(now)
+        elif self._earlier_wakeup is not None and self._earlier_wakeup.is_open:
+            signal.set_wakeup_fd(self._earlier_wakeup.number)
+        atexit.unregister(self._let_go)
+        self._writer.close()  # which ends the thread
+        self._reader = self._writer = None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         """Runs in the main thread when it is next in the interpreter, long after `_listen` may have heard."""
@@ -170,9 +198,14 @@ class _Descriptor:
             return None
         return cls(number, status.st_dev, status.st_ino)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the number still stands for the same file."""
+        return _Descriptor.of(self.number) == self
+
     def write(self, data: bytes) -> None:
         """Writes if it is still the same; what does not fit is dropped, as the interpreter does."""
-        if _Descriptor.of(self.number) == self:
+        if self.is_open:
             with suppress(OSError):
                 os.write(self.number, data)
 
@@ -184,7 +217,7 @@ def _listen(
     surroundings: Surroundings,
     earlier_wakeup: _Descriptor | None,
 ) -> None:
-    """The listener's thread."""
+    """The listener's thread; it ends when nobody can write to it any more."""
     known: Mapping[int, str] = {int(number): number.name for number in signals}
     echoes: set[int] = set()  # heard by the descriptor; the Python handler will say them once more
     while heard := reader.recv(64):

@@ -4,7 +4,7 @@ import os
 import shlex
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -17,7 +17,7 @@ from outlast.exits import exit_watch
 from outlast.items import Queue as Port
 from outlast.items import Sink
 from outlast.notices import Notice
-from outlast.notices.process import listen
+from outlast.notices.process import is_listening, listen
 from outlast.registry import open_sink, with_ledger
 from outlast.settings import console_for, look_around
 from outlast.urls import masked
@@ -101,6 +101,7 @@ class Worker:
         self._told_that_it_waits = False
         self.times = ItemTimes()
         self._trial = Trial(self.options.chunk)
+        self._ends = ExitStack()
         self._chunk: Chunk | None = None
         self._chunk_began = 0.0
         self._entered = self._finished = False
@@ -109,21 +110,31 @@ class Worker:
         if self._entered:
             raise LoopMisused("this Worker was entered before; make a new one")
         with console_for(os.environ).telling():
-            self._enter()
+            self._entered, self._owner = True, os.getpid()
+            self.around, hears_already = look_around(os.environ), is_listening()
+            self.board, self._listener = listen(self.around)
+            self._took_signals = not hears_already
+            try:
+                self._enter()
+            except BaseException as error:
+                self._end_everything(error)
+                raise
         return self
 
     def _enter(self) -> None:
-        self._entered, self._owner = True, os.getpid()
-        self.around = look_around(os.environ)
-        self.board, self._listener = listen(self.around)
+        """What is begun here ends with `_ends`, however far this comes."""
+        for place in reversed(self._own):
+            self._ends.callback(place.close)
         self.sink.prepare()
         self._keeper = Keeper(self.queue, self.options.lease_seconds, self.console, self._on_lost)
+        self._ends.callback(self._keeper.close)
         self._leasing = Leasing(self.queue, self.sink, self.options, self._keeper)
         self._supply: Ahead | Direct = (
             Direct(self._leasing)
             if self.options.load is None
             else Ahead(self._leasing, self.options.load, self.options)
         )
+        self._ends.callback(self._supply.stop)
         self._settling = Settling(self.queue, self.sink, self.options)
         self._drain = Drain(
             self.board,
@@ -135,7 +146,9 @@ class Worker:
             items=self.options.chunk,
             last=self._keeper.close,
         )
+        self._ends.callback(self._drain.close)
         self.limit = ItemTimeLimit(self.options.item_timeout_seconds, self._overrun, self._keeper.limit)
+        self._ends.callback(self.limit.close)
         self.board.serve(self._on_notice, self._at_deadline, self._leave_code, self._on_word)
         exit_watch().watch(self._code_now, _nothing)
 
@@ -231,13 +244,17 @@ class Worker:
             if error is None:
                 raise
         finally:
-            self._drain.close()
-            self.limit.close()
-            self._keeper.close()
-            for place in self._own:
-                place.close()
+            self._end_everything(error)
+
+    def _end_everything(self, error: BaseException | None) -> None:
+        """Threads, the keeper, connections; and, where no notice is to be obeyed, what was done to signals."""
+        try:
+            self._ends.close()
+        finally:
             if error is None:
                 self._listener.put_back()
+            elif self.board.notice is None and self._took_signals:
+                self._listener.uninstall()
 
     # --- one chunk ----------------------------------------------------------------------------------
 
