@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 
 from outlast.errors import ExitingError, SettingsError
 from outlast.mounts import file_system_of
+from outlast.sqlite_errors import for_a_human, for_a_retry
 
 # Write-ahead logging keeps an index in shared memory, which works on one machine only, and on these file systems not
 # even there (SQLite's documentation, Write-Ahead Logging, section 1, 2026-11-30).
@@ -200,19 +201,14 @@ class SqliteFile:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-                raise SettingsError(
-                    f"{self._setting}={self.path!r} is no sound SQLite file ({error}); nothing was changed"
-                ) from error
-            if isinstance(error, sqlite3.IntegrityError | sqlite3.DataError):
-                raise SettingsError(
-                    f"{self._setting}={self.path!r} does not take what is to be written ({error}); nothing was changed"
-                ) from error
+            human = for_a_human(error)
+            if human is not None:
+                raise SettingsError(f"{self._setting}={self.path!r}: {human}") from error
             if not isinstance(error, sqlite3.OperationalError):
                 raise
-            raise self._unreachable(f"{self._setting}={self.path!r}: {error}") from error
+            raise self._unreachable(f"{self._setting}={self.path!r}: {for_a_retry(error)}") from error
         except OSError as error:
-            raise self._unreachable(f"{self._setting}={self.path!r}: {error.strerror or error}") from error
+            raise self._unreachable(f"{self._setting}={self.path!r}: {for_a_retry(error)}") from error
 
 
 def _begin(connection: sqlite3.Connection) -> None:
