@@ -18,7 +18,9 @@ _DAMAGED = {
         "changed"
     ),
 }
-_WILL_NOT_TAKE = "it does not take what is to be written: a trigger or a rule of its table forbids it; nothing was changed"
+_WILL_NOT_TAKE = (
+    "it does not take what is to be written: a trigger or a rule of its table forbids it; nothing was changed"
+)
 _PASSING = {
     sqlite3.SQLITE_FULL: "make room on its disk, or raise the quota, and start again; what was stored before stays",
     sqlite3.SQLITE_READONLY: (

@@ -155,19 +155,21 @@ class SqliteFile:
         with self._lock:
             if self._connection is not None and self._owner == os.getpid():
                 self._connection.close()
-                self._connection = None
+                self._connection = self._place = None
 
     def _opened(self) -> sqlite3.Connection:
         if self._owner != os.getpid():
             self._left.append(self._connection)
             self._connection, self._owner = None, os.getpid()
-        if self._connection is None:
+        if self._place is None:
             self._connection = self._open()
         elif self._place_now() != self._place:
             raise self._unreachable(
                 f"{self._setting}={self.path!r} was deleted or replaced while it was in use; what is written to the "
                 "deleted file would be lost, so nothing is"
             )
+        if self._connection is None:  # a forked child
+            self._connection = self._open()
         return self._connection
 
     def _place_now(self) -> tuple[int, int] | None:

@@ -151,6 +151,8 @@ class SqliteQueue:
         return Lease(str(number), str(number), tuple(LeasedItem(*row[1:]) for row in rows))
 
     def begin(self, lease: Lease) -> bool:
+        if not self._is_there():
+            return False
         with self._file.writing(durable=False) as connection:
             begun = connection.execute("UPDATE outlast_leases SET begun = 1 WHERE number = ?", (int(lease.token),))
             return begun.rowcount == 1
@@ -164,10 +166,14 @@ class SqliteQueue:
             return there.rowcount == 1
 
     def expire(self, renewal: str) -> None:
+        if not self._is_there():
+            return
         with self._file.writing(durable=False) as connection:
             connection.execute("UPDATE outlast_leases SET until = -1 WHERE number = ?", (int(renewal),))
 
     def lift(self, lease: Lease, claims: Mapping[str, int]) -> Lease:
+        if not self._is_there():
+            return Lease(lease.token, lease.renewal, ())
         number = int(lease.token)
         with self._file.writing(durable=False) as connection:
             connection.executemany(
@@ -210,7 +216,7 @@ class SqliteQueue:
     ) -> frozenset[str]:
         """Applies a change, with each of what is told, to the items that the lease holds."""
         number = int(lease.token)
-        if not told:
+        if not told or not self._is_there():
             return frozenset()
         returning = f"{change} RETURNING id, state"
         with self._file.writing(durable=False) as connection:
@@ -367,6 +373,8 @@ class SqliteQueue:
             )
 
     def held(self, renewal: str) -> frozenset[str]:
+        if not self._is_there():
+            return frozenset()
         with self._file.reading() as connection:
             rows = connection.execute(
                 """SELECT id FROM outlast_items WHERE state = 1 AND lease = ?1 AND seq IN
@@ -376,6 +384,8 @@ class SqliteQueue:
             return frozenset(row[0] for row in rows)
 
     def unsent(self, ids: Sequence[str]) -> Sequence[Draft]:
+        if not self._is_there():
+            return []
         with self._file.reading() as connection:
             rows = connection.execute(
                 f"""SELECT id, payload FROM outlast_items
@@ -385,11 +395,14 @@ class SqliteQueue:
             return [Draft(*row) for row in rows]
 
     def mark_sent(self, ids: Sequence[str]) -> None:
+        if not self._is_there():
+            return
         with self._file.writing(durable=True) as connection:
             connection.executemany("UPDATE outlast_items SET sent = 1 WHERE id = ?", [(one,) for one in ids])
 
     def close(self) -> None:
         self._file.close()
+        self._made = False  # who opens it again looks again
 
     def _now(self) -> float:
         return self._clock.monotonic_seconds()
