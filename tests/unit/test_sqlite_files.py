@@ -82,11 +82,16 @@ def test_what_is_wrong_with_a_file_is_said_with_what_to_do(
             connection.execute("CREATE TABLE t (x BLOB, y INTEGER CHECK (y < 10))")
             connection.executemany("INSERT INTO t VALUES (zeroblob(3000), 1)", [()] * 20)
     _break(case, file, path, monkeypatch)
-    with pytest.raises(error, match=says) as caught, file.writing(durable=True) as connection:
-        assert connection.execute("SELECT sum(length(x)) FROM t").fetchone() == (60_000,)
-        connection.execute(f"INSERT INTO t VALUES (zeroblob(90000), {20 if case == 'a trigger' else 1})")
+    with pytest.raises(error, match=says) as caught:
+        _use(file, 20 if case == "a trigger" else 1)
     assert str(caught.value).startswith(f"queue='{path}': ")
     assert str(path) in str(caught.value)
+
+
+def _use(file: SqliteFile, number: int) -> None:
+    with file.writing(durable=True) as connection:
+        assert connection.execute("SELECT sum(length(x)) FROM t").fetchone() == (60_000,)
+        connection.execute("INSERT INTO t VALUES (zeroblob(90000), ?)", (number,))
 
 
 def _break(case: str, file: SqliteFile, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

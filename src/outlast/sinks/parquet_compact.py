@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from outlast.errors import ObjectExists, ObjectMissing, OutlastError, SinkUnreachable
-from outlast.ports import Store, StoredObject
+from outlast.ports import BulkStore, Store, StoredObject
 from outlast.sinks.parquet_index import whole_parts
 from outlast.sinks.parquet_layout import (
     Compaction,
@@ -137,5 +137,10 @@ def _delete(store: Store, names: Sequence[str]) -> None:
     if not names:
         return
     with ThreadPoolExecutor(_DELETERS, "outlast-deletes") as deleters:
-        for _ in deleters.map(store.delete, names):
+        if isinstance(store, BulkStore):
+            size = store.delete_batch
+            done = deleters.map(store.delete_all, [names[at : at + size] for at in range(0, len(names), size)])
+        else:
+            done = deleters.map(store.delete, names)
+        for _ in done:
             pass
