@@ -6,7 +6,9 @@ What a signal means, as of 2026-11-29: SIGTERM is followed by SIGKILL after the 
 Run, Slurm's KillWait). SIGTSTP comes 10 s before Cloud Run migrates a CPU task to another machine, and SIGCONT after
 it; the state is kept, connections through a VPC break, and time has passed (Cloud Run, "Set task timeout for jobs").
 SIGUSR1 is what Slurm sends at `--signal=USR1@N`, up to 60 s earlier than N seconds before the time limit; or at a
-preemption, and then nobody says how long it takes (sbatch(1) of Slurm 22.05).
+preemption, and then nobody says how long it takes (sbatch(1) of Slurm 22.05). SIGHUP: the terminal that the process
+was started from is gone, an ssh connection that broke, say; whoever wants to go on then has it ignored (nohup) or
+handles it himself, and both are left alone (signal(7), nohup(1); 2026-11-30).
 """
 
 import atexit
@@ -30,6 +32,7 @@ _OF_A_MIGRATION = {
     "SIGTSTP": "the task is about to be moved to another machine: connections may break, and time will have passed",
     "SIGCONT": "the task goes on after a pause; it may be on another machine",
 }
+_HANG_UP = signal.SIGHUP
 _BEFORE_A_LIMIT = frozenset({"SIGUSR1", "SIGUSR2"})
 # A signal further ahead of the limit than an hour (and the minute that Slurm may be early) is no warning of it, but
 # perhaps of a preemption, which leaves much less.
@@ -40,6 +43,8 @@ def disruption_of(name: str, surroundings: Surroundings) -> Disruption:
     """What the signal of that name, heard now, says will happen."""
     if name in surroundings.facts.migration_signals:
         return Disruption(name, _OF_A_MIGRATION.get(name, "the task is being moved to another machine"), "advisory")
+    if name == _HANG_UP.name:
+        return Disruption(name, "the terminal was closed", "final")
     if name not in _BEFORE_A_LIMIT:
         return Disruption(name, f"{name} from the platform or the user", "final")
     left = _seconds_to_the_time_limit(surroundings)
@@ -73,7 +78,8 @@ class SignalListener:
     def __init__(self, board: NoticeBoard, surroundings: Surroundings) -> None:
         self._board, self._surroundings = board, surroundings
         names = [name for name in surroundings.facts.notice_sources if name.startswith("SIG")]
-        self._signals = tuple(signal.Signals[name] for name in (*names, *surroundings.facts.migration_signals))
+        self._always = tuple(signal.Signals[name] for name in (*names, *surroundings.facts.migration_signals))
+        self._signals = self._always
         self._earlier: dict[int, Handler] = {}
         self._told = False
         self._forking = threading.local()
@@ -100,6 +106,8 @@ class SignalListener:
             return
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
+        hangs_up = signal.getsignal(_HANG_UP) is signal.SIG_DFL and _HANG_UP not in self._always
+        self._signals = (*self._always, _HANG_UP) if hangs_up else self._always
         # The wakeup descriptor first: from the first handler on, every signal is heard.
         earlier = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         for number in self._signals:
