@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import outlast
+
 _PROGRAM = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
@@ -91,3 +93,39 @@ def test_a_worker_that_cannot_begin_leaves_nothing_behind(way: str, own: str, tm
     assert found.pop("said") in {"no such server", "no device", "can't start new thread"}
     assert found == {"threads": [], "children": [], "leased": 0, "signals": True}
     assert heard == ([] if way == "a thread" else ["SIGTERM"])
+
+
+_IN_A_THREAD = """
+import sys, threading, time
+import outlast
+
+queue = outlast.Queue("sqlite:///work.db")
+queue.publish({f"i{number}": number for number in range(8)})
+begun = threading.Event()
+
+def slow(items):
+    for item in items:
+        if item.id == "i2":
+            begun.set()
+            time.sleep(60)
+        yield item.id, 1
+
+job = outlast.batch(queue, sink="sqlite:///work.db", chunk=4, load=lambda item: 1 if sys.argv[1] == "ahead" else None)
+threading.Thread(target=job(slow).run, daemon=True).start()
+assert begun.wait(30)
+if sys.argv[1] == "ahead":
+    time.sleep(0.3)  # until the next chunk is leased
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("way", ["direct", "ahead"])
+def test_a_process_that_ends_with_its_worker_in_a_side_thread_gives_the_items_back(way: str, tmp_path: Path) -> None:
+    program = [sys.executable, "-c", textwrap.dedent(_IN_A_THREAD), way]
+    ran = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 3, ran.stderr
+    assert "side thread" in ran.stderr
+    items = list(outlast.Queue(f"sqlite:///{tmp_path}/work.db").items())
+    assert [one.state for one in items] == ["done", "done"] + ["ready"] * 6
+    assert {one.deaths for one in items} == {0}
+    assert items[2].releases == 1

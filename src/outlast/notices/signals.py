@@ -99,8 +99,8 @@ class SignalListener:
         if threading.current_thread() is not threading.main_thread():
             if not self._told:
                 self._surroundings.console.warning(
-                    "the job runs in a side thread, where Python allows no signal handlers: SIGTERM is not heard; "
-                    "periodic saves go on"
+                    "this runs in a side thread, where Python allows no signal handlers: SIGTERM is not heard; "
+                    "periodic saves go on, and leases are renewed"
                 )
             self._told = True
             return

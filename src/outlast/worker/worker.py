@@ -1,5 +1,6 @@
 """The worker: leases chunks, hands them to the program, settles them, and leaves when it is told to."""
 
+import atexit
 import os
 import shlex
 import time
@@ -149,6 +150,8 @@ class Worker:
         self._ends.callback(self._drain.close)
         self.limit = ItemTimeLimit(self.options.item_timeout_seconds, self._overrun, self._keeper.limit)
         self._ends.callback(self.limit.close)
+        atexit.register(self._leave_behind)
+        self._ends.callback(atexit.unregister, self._leave_behind)
         self.board.serve(self._on_notice, self._at_deadline, self._leave_code, self._on_word)
         exit_watch().watch(self._code_now, _nothing)
 
@@ -369,6 +372,22 @@ class Worker:
         said = f"{source}: {done} items stored by this worker, {back} given back"
         self.console.notice(f"{said}; leaving with exit code {self.around.interrupted_exit_code}")
         raise Interrupted(self.around.interrupted_exit_code, said)
+
+    def _leave_behind(self) -> None:
+        """The process ends in order while the loop is in a side thread, which nobody waits for: no item is to blame."""
+        if os.getpid() != self._owner:
+            return
+        self._drain.begun.set()
+        chunk = self._chunk
+        if chunk is not None:
+            chunk.stops.set()
+        with suppress(ExitingError):  # then leases run out
+            self._supply.stop()
+            self._leasing.give_back_unseen()
+            if chunk is not None:
+                self._settling.settle(chunk)
+                self._settling.give_back(chunk, chunk.open_ids())
+        self._keeper.close()
 
     # --- called by other threads --------------------------------------------------------------------
 
