@@ -76,6 +76,26 @@ def test_publish_says_what_is_new_what_was_there_and_what_was_rejected_where(que
     assert counts(queue)["ready"] == 2
 
 
+@pytest.mark.parametrize("where", [".", "*", "link"])
+def test_a_folder_that_holds_the_queue_is_published_without_it(queue: str, where: str) -> None:
+    """Again and again, with the files that SQLite has beside it, and told in one line."""
+    Path("link").symlink_to(".")
+    Path("more").mkdir()
+    for name in ("a.txt", "more/b.txt", "more/.hidden", "more/work.db"):
+        Path(name).write_text("an-id\n")
+    held = open_queue(queue)
+    held.publish([Draft("first", "1")])  # its -wal and -shm are there now
+    names = {"a.txt", "more/b.txt", "more/work.db"} if where != "*" else {"an-id", "b.txt", "work.db"}
+    if where == "*":
+        Path("link").unlink()
+    for _ in range(2):
+        said = run("publish", queue, where)
+        assert said.exit_code == 0, said.output
+        assert "left out: the queue itself (work.db, work.db-shm, work.db-wal) and 1 hidden name\n" in said.stderr
+    assert {one.id for one in held.items()} == {"first", *names}
+    held.close()
+
+
 def test_of_many_rejected_rows_people_see_a_few_and_machines_all(queue: str) -> None:
     lines = b"".join(b"[%d]\n" % number for number in range(50))
     said = run("publish", queue, "-", "--format", "txt", stdin=b"a\nb\n")
