@@ -14,12 +14,13 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from click.testing import Result as Ended
 
 from outlast.cli.main import main
 from outlast.cli.progress import Look, Rate, progress
-from outlast.items import Draft, Failure
-from outlast.registry import open_queue
+from outlast.items import Draft, Failure, LeasedItem, Result
+from outlast.registry import open_queue, open_sink
 from outlast.testing import MemorySink
 
 _OUTLAST = [sys.executable, "-c", "from outlast.cli.main import main; main()"]
@@ -31,7 +32,7 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "sqlite:///work.db"
 
 
-def run(*words: object, stdin: bytes | None = None) -> Result:
+def run(*words: object, stdin: bytes | None = None) -> Ended:
     return CliRunner().invoke(main, [str(word) for word in words], input=stdin)
 
 
@@ -332,6 +333,30 @@ def test_a_sink_without_parts_cannot_be_compacted(queue: str) -> None:
     said = run("sink", "compact", "sqlite:///results.db?table=labels")
     assert said.exit_code == 78
     assert "nothing to compact" in said.stderr
+
+
+@pytest.mark.parametrize("target", ["sqlite:///new.db?table=labels", "jsonl:new.jsonl", "parquet:new", "new"])
+def test_results_are_copied_to_a_sink_of_another_kind_and_known_there(queue: str, target: str) -> None:
+    old = open_sink("sqlite:///results.db?table=labels")
+    old.prepare()
+    names = [f"item-{number}" for number in range(30 if target == "new" else 2500)]
+    old.store([Result(name, '{"label": "Ä"}', "1", 3) for name in names])
+    for _ in range(2):  # as after a kill
+        said = run("sink", "copy", old.url, target, "--json")
+        assert (said.exit_code, json.loads(said.stdout)) == (0, {"copied": len(names)})
+    run("sink", "compact", target)
+    new = open_sink(target)
+    assert {one.id: one.value for one in new.results()} == dict.fromkeys(names, '{"label": "Ä"}')
+    known = new.known([LeasedItem(names[-1], "1", 5), LeasedItem("another", "1", 1)])
+    assert {name: one.version for name, one in known.items()} == {names[-1]: "1"}
+
+
+def test_a_sink_that_is_not_there_is_not_copied(queue: str) -> None:
+    for source in ("sqlite:///typo.db?table=labels", "sqlite:///new.db"):
+        said = run("sink", "copy", source, "sqlite:///new.db")
+        assert said.exit_code == 78
+        assert said.stderr.count("\n") == 1
+    assert list(Path().iterdir()) == []
 
 
 # --- progress ---------------------------------------------------------------------------------------
