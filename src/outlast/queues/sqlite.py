@@ -4,7 +4,6 @@ import json
 import secrets
 import sqlite3
 import threading
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -63,6 +62,7 @@ _TAKE = """UPDATE outlast_items SET state = 1, lease = ?, claim = claim + 1 WHER
 _TAKE_NAMED = """UPDATE outlast_items SET state = 1, lease = ?, claim = claim + 1
     WHERE seq IN (SELECT value FROM json_each(?)) RETURNING seq, id, payload, claim, errors, deaths, releases"""
 _TAKE_READY, _TAKE_SUSPECT = _TAKE.format(which="deaths = 0"), _TAKE.format(which="deaths > 0")
+_TAKE_ONE = _TAKE_READY.replace("seq IN (", "seq = (")  # half the time of a list of one
 _ANY_READY = "SELECT 1 FROM outlast_items WHERE state = 0 AND deaths = 0 AND not_before IS NULL LIMIT 1"
 _HELD = "state = 1 AND lease = ?"
 _DUE = "state = 0 AND not_before IS NOT NULL AND (not_before <= ? OR boot <> ?)"
@@ -131,7 +131,7 @@ class SqliteQueue:
         with self._file.writing(durable=False) as connection:
             self._end_expired(connection, max_deaths)
             number = secrets.randbits(62)
-            rows = connection.execute(_TAKE_READY, (number, most)).fetchall()
+            rows = connection.execute(_TAKE_ONE if most == 1 else _TAKE_READY, (number, most)).fetchall()
             if not rows:
                 rows = connection.execute(_TAKE_SUSPECT, (number, 1)).fetchall()
             self._had_some = bool(rows)
@@ -222,8 +222,9 @@ class SqliteQueue:
         with self._file.writing(durable=False) as connection:
             changed = [row for one in told for row in connection.execute(returning, (*one, number)).fetchall()]
             if changed:
-                states = Counter(_STATES[state] for _, state in changed)
-                _count(connection, leased=-len(changed), **states)
+                states = [state for _, state in changed]
+                ready, done, dead = (states.count(state) for state in (_READY, _DONE, _DEAD))
+                _count(connection, ready=ready, leased=-len(states), done=done, dead=dead)
                 told_all = "DELETE FROM outlast_leases WHERE number = ? AND open <= ?"
                 if not connection.execute(told_all, (number, len(changed))).rowcount:
                     fewer = "UPDATE outlast_leases SET open = open - ? WHERE number = ?"
@@ -425,8 +426,8 @@ class SqliteQueue:
 
 
 def _those(lease: Lease, ids: Sequence[str], change: str) -> tuple[list[tuple[Any, ...]], str]:
-    """What is told, and the statement that it is told to, for some of a lease's items or all."""
-    if len(ids) == len(lease.items) and set(ids) == {item.id for item in lease.items}:
+    """What is told, and the statement for it: for all of a lease's items by their places, for one by its id."""
+    if 1 < len(ids) == len(lease.items) and set(ids) == {item.id for item in lease.items}:
         return [(int(lease.token),)], f"{change} {_ALL} AND {_HELD}"
     return [(one,) for one in ids], f"{change} id = ? AND {_HELD}"
 
