@@ -228,14 +228,15 @@ def _listen(
     """The listener's thread; it ends when nobody can write to it any more."""
     known: Mapping[int, str] = {int(number): number.name for number in signals}
     echoes: set[int] = set()  # heard by the descriptor; the Python handler will say them once more
-    while heard := reader.recv(64):
-        if earlier_wakeup is not None:  # an event loop that had it before goes on working
-            earlier_wakeup.write(bytes(number for number in heard if number < _FROM_HANDLER))
-        for byte in heard:
-            number = byte & ~_FROM_HANDLER
-            if byte & _FROM_HANDLER and number in echoes:
-                echoes.discard(number)
-            elif number in known:
-                board.post(known[number], disruption_of(known[number], surroundings))
-                if byte < _FROM_HANDLER:
-                    echoes.add(number)
+    with reader:
+        while heard := reader.recv(64):
+            if earlier_wakeup is not None:  # an event loop that had it before goes on working
+                earlier_wakeup.write(bytes(number for number in heard if number < _FROM_HANDLER))
+            for byte in heard:
+                number = byte & ~_FROM_HANDLER
+                if byte & _FROM_HANDLER and number in echoes:
+                    echoes.discard(number)
+                elif number in known:
+                    board.post(known[number], disruption_of(known[number], surroundings))
+                    if byte < _FROM_HANDLER:
+                        echoes.add(number)
