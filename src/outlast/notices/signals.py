@@ -44,7 +44,7 @@ def disruption_of(name: str, surroundings: Surroundings) -> Disruption:
     if name in surroundings.facts.migration_signals:
         return Disruption(name, _OF_A_MIGRATION.get(name, "the task is being moved to another machine"), "advisory")
     if name == _HANG_UP.name:
-        return Disruption(name, "the terminal was closed", "final")
+        return Disruption(name, f"{name}: the terminal was closed", "final")
     if name not in _BEFORE_A_LIMIT:
         return Disruption(name, f"{name} from the platform or the user", "final")
     left = _seconds_to_the_time_limit(surroundings)
