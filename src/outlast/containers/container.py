@@ -6,6 +6,7 @@ ends); elsewhere in a session of its own, with this process adopting orphans so 
 
 import contextlib
 import ctypes
+import json
 import math
 import os
 import select
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
@@ -30,7 +32,7 @@ def can_isolate() -> bool:
     reading, writing = os.pipe()
     try:
         tried = subprocess.run(
-            _launch(writing, ("true",)), pass_fds=(writing,), capture_output=True, timeout=_START_SECONDS, check=False
+            _launch(writing, "", ("true",)), pass_fds=(writing,), capture_output=True, timeout=_START_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         return False
@@ -40,12 +42,37 @@ def can_isolate() -> bool:
     return tried.returncode == 0
 
 
-def _launch(status: int, command: Sequence[str]) -> tuple[str, ...]:
-    return (sys.executable, "-I", "-S", launcher.__file__, str(status), *command)
+def _launch(status: int, view: str, command: Sequence[str]) -> tuple[str, ...]:
+    return (sys.executable, "-I", "-S", launcher.__file__, str(status), view, *command)
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder of this machine that the container has at another path as well."""
+
+    source: Path
+    target: Path
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What an isolated container sees besides this machine's files. `root`: an empty folder of its own, for that."""
+
+    root: Path
+    mounts: tuple[Mount, ...]
+
+    def told(self, folder: Path) -> str:
+        """For the launcher; `folder` is where the command starts, as the container sees it."""
+        mounts = [(str(one.source), str(one.target), one.read_only) for one in self.mounts]
+        return json.dumps({"root": str(self.root), "folder": str(folder), "mounts": mounts})
 
 
 class Container:
-    """A started command. Use as a context manager: leaving kills whatever is left."""
+    """A started command. Use as a context manager: leaving kills whatever is left.
+
+    `view` needs `isolated`; `folder` may then be a path that only the view has.
+    """
 
     def __init__(
         self,
@@ -56,7 +83,10 @@ class Container:
         stdout: BinaryIO,
         stderr: BinaryIO,
         isolated: bool,
+        view: View | None = None,
     ) -> None:
+        if view is not None and not isolated:
+            raise ValueError("only an isolated container can see other files than this machine's")
         self.isolated = isolated
         if not isolated:
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -64,8 +94,8 @@ class Container:
         reading, writing = os.pipe()
         try:
             self._outer = subprocess.Popen(
-                _launch(writing, command) if isolated else command,
-                cwd=folder,
+                _launch(writing, view.told(folder) if view else "", command) if isolated else command,
+                cwd=folder if view is None else None,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
@@ -108,9 +138,20 @@ class Container:
 
     def terminate_first(self) -> None:
         """SIGTERM to the first process, and to no other."""
+        self.signal_first(signal.SIGTERM)
+
+    def signal_first(self, number: int) -> None:
+        """A signal to the first process, and to no other."""
         if self._first is not None:
             with contextlib.suppress(ProcessLookupError):  # it ended by itself in this instant
-                signal.pidfd_send_signal(self._first, signal.SIGTERM)
+                signal.pidfd_send_signal(self._first, number)
+
+    def signal_all(self, number: int) -> None:
+        """A signal to every process, the first one last."""
+        for pid in self.descendants():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        self.signal_first(number)
 
     def kill(self) -> None:
         """SIGKILL to everything. May be called from any thread, more than once."""

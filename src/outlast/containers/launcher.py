@@ -5,25 +5,30 @@ code 1. Needs no package: it runs with `python -I -S`.
 """
 
 import ctypes
+import json
 import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 # From linux/sched.h, sys/mount.h and linux/prctl.h.
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 0x4000, 1 << 18
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT, _MS_BIND = 1, 2, 4, 8, 0x20, 0x1000
+_MS_REC, _MS_UNBINDABLE, _MS_PRIVATE = 0x4000, 1 << 17, 1 << 18
+_MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 
 NOT_ALLOWED = 125  # the namespace could not be made
 _CANNOT_EXECUTE, _NOT_FOUND = 126, 127
 
 
-def main(status: int, command: list[str]) -> int:
+def main(status: int, view: str, command: list[str]) -> int:
     """Runs the command; returns its exit code, 128+n for signal n.
 
     Writes the command's process number to the descriptor `status`, whose other end sees the end of the file when
-    the command itself has begun.
+    the command itself has begun. `view`: empty, or JSON with `root`, an empty folder for a root of the command's own,
+    `folder`, in which it starts, and `mounts`: [what, where, whether read-only] each.
     """
     os.set_inheritable(status, False)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -35,7 +40,7 @@ def main(status: int, command: list[str]) -> int:
         return NOT_ALLOWED
     child = os.fork()
     if child == 0:
-        _become(libc, command)
+        _become(libc, json.loads(view) if view else None, command)
     os.write(status, b"%d\n" % child)
     os.close(status)
     _, ended = os.waitpid(child, 0)
@@ -54,11 +59,18 @@ def _enter_namespaces(libc: ctypes.CDLL) -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
-def _become(libc: ctypes.CDLL, command: list[str]) -> None:
+def _become(libc: ctypes.CDLL, view: dict[str, Any] | None, command: list[str]) -> None:
     try:
         _check(libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
         _check(libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
-        _check(libc.mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None))
+        root = _Root(libc, Path(view["root"])) if view else None
+        proc = b"/proc" if root is None else os.fsencode(root.place / "proc")
+        _check(libc.mount(b"proc", proc, b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None))
+        if root is not None and view is not None:
+            for what, where, read_only in view["mounts"]:
+                root.mount(Path(what), Path(where), read_only=read_only)
+            os.chroot(root.place)
+            os.chdir(view["folder"])
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
             signal.signal(number, signal.SIG_DFL)
         os.execvp(command[0], command)  # noqa: S606 - a shell would become PID 1 in the program's place
@@ -72,6 +84,67 @@ def _become(libc: ctypes.CDLL, command: list[str]) -> None:
         os._exit(_CANNOT_EXECUTE)
 
 
+class _Root:
+    """A root folder of the command's own: what this machine has, and mounts at places that it need not have.
+
+    A folder that lacks such a place is covered by one in memory, which holds the same entries and the place.
+    """
+
+    def __init__(self, libc: ctypes.CDLL, place: Path) -> None:
+        self._libc, self.place = libc, place
+        self._covered: set[Path] = set()
+        self._mount_memory(place)
+        _check(libc.mount(None, os.fsencode(place), None, _MS_UNBINDABLE, None))  # /tmp below it has it in itself
+        self._refill(Path("/"), place, leave_out=("proc",))
+        (place / "proc").mkdir()
+        self._covered.add(place)
+
+    def mount(self, what: Path, where: Path, *, read_only: bool) -> None:
+        """Mounts a folder at an absolute path, which is made if it is missing."""
+        target = self.place
+        for name in where.parts[1:]:
+            if not (target / name).exists():
+                self._cover(target)
+                (target / name).mkdir()
+            target = target / name
+        self._bind(what, target)
+        if read_only:
+            kept = _MS_NOSUID | _MS_NODEV  # in a user namespace they may not be taken off
+            _check(self._libc.mount(None, os.fsencode(target), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | kept, None))
+
+    def _cover(self, folder: Path) -> None:
+        if folder in self._covered:
+            return
+        aside = self.place / ".covered"
+        aside.mkdir()
+        self._bind(folder, aside)
+        self._mount_memory(folder)
+        self._refill(aside, folder)
+        _check(self._libc.umount2(os.fsencode(aside), _MNT_DETACH))
+        aside.rmdir()
+        self._covered.add(folder)
+
+    def _refill(self, source: Path, folder: Path, leave_out: tuple[str, ...] = ()) -> None:
+        for entry in os.scandir(source):
+            here = folder / entry.name
+            if entry.name in leave_out:
+                continue
+            if entry.is_symlink():
+                here.symlink_to(os.readlink(entry.path))
+            elif entry.is_dir():
+                here.mkdir()
+                self._bind(Path(entry.path), here)
+            else:
+                here.touch()
+                self._bind(Path(entry.path), here)
+
+    def _bind(self, what: Path, where: Path) -> None:
+        _check(self._libc.mount(os.fsencode(what), os.fsencode(where), None, _MS_BIND | _MS_REC, None))
+
+    def _mount_memory(self, where: Path) -> None:
+        _check(self._libc.mount(b"tmpfs", os.fsencode(where), b"tmpfs", _MS_NOSUID | _MS_NODEV, b"mode=755"))
+
+
 def _check(result: int) -> None:
     if result != 0:
         number = ctypes.get_errno()
@@ -79,4 +152,4 @@ def _check(result: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))
+    sys.exit(main(int(sys.argv[1]), sys.argv[2], sys.argv[3:]))
