@@ -106,6 +106,7 @@ class _Root:
             if not (target / name).exists():
                 self._cover(target)
                 (target / name).mkdir()
+                self._covered.add(target / name)
             target = target / name
         self._bind(what, target)
         if read_only:
@@ -130,7 +131,7 @@ class _Root:
             if entry.name in leave_out:
                 continue
             if entry.is_symlink():
-                here.symlink_to(os.readlink(entry.path))
+                here.symlink_to(Path(entry.path).readlink())
             elif entry.is_dir():
                 here.mkdir()
                 self._bind(Path(entry.path), here)

@@ -60,7 +60,9 @@ class _Call:
     def query(self, name: str) -> str:
         unknown = set(self._query) - _QUERY
         if unknown:
-            message = f'Invalid JSON payload received. Unknown name "{sorted(unknown)[0]}": Cannot bind query parameter.'
+            message = (
+                f'Invalid JSON payload received. Unknown name "{sorted(unknown)[0]}": Cannot bind query parameter.'
+            )
             raise Refused("INVALID_ARGUMENT", message)
         return self._query.get(name, "")
 

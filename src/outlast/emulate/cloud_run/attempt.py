@@ -208,4 +208,3 @@ class _Output:
         self.close_ours()
         for thread in self._threads:
             thread.join()
-

@@ -1,4 +1,4 @@
-"""What becomes of an execution's tasks: which may start, which are tried again, when all is over. No clocks, no processes.
+"""What becomes of an execution's tasks: which may start, which are tried again, when all is over.
 
 Cloud Run documentation (2026-11-30): a task is tried again after a failure, up to its retries; a task that reaches its
 timeout has failed whatever it leaves with; a container succeeds by leaving with 0. So a task that leaves with 0 when

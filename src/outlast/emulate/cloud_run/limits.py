@@ -66,7 +66,9 @@ def settle_execution(spec: dict[str, Any], stage: str) -> dict[str, Any]:
         raise invalid("spec.template.spec.taskCount", f"should be between 1 and {MAX_TASKS}, not {tasks}.")
     parallelism = spec.get("parallelism", 0)
     if not 0 <= parallelism <= tasks:
-        raise invalid("spec.template.spec.parallelism", f"should be between 0 and the {tasks} tasks, not {parallelism}.")
+        raise invalid(
+            "spec.template.spec.parallelism", f"should be between 0 and the {tasks} tasks, not {parallelism}."
+        )
     task = _settle_task(spec.get("template", {}).get("spec", {}), stage)
     settled: dict[str, Any] = {"taskCount": tasks, "template": {"spec": task}}
     return {**settled, "parallelism": parallelism} if parallelism else settled

@@ -81,7 +81,7 @@ class LogBook:
 
 
 def _understand(line: str) -> tuple[str, dict[str, Any], dict[str, str]]:
-    """The severity, the payload and the labels of a line; from "Structured logging" of Cloud Logging's documentation."""
+    """The severity, the payload and the labels of a line, as "Structured logging" of Cloud Logging describes them."""
     found: Any = None
     if line.lstrip().startswith("{"):
         try:

@@ -159,7 +159,8 @@ def read(kind: str, value: Any, *, at: str = "") -> dict[str, Any]:
     """A message of that kind from JSON, with numbers as numbers and nulls left out. Raises Refused."""
     if not isinstance(value, dict):
         raise _wrong_value(at or kind, kind, value)
-    fields, found = MESSAGES[kind], {}
+    fields = MESSAGES[kind]
+    found: dict[str, Any] = {}
     for name, inner in value.items():
         if name not in fields:
             where = f" at '{at}'" if at else ""
@@ -212,7 +213,8 @@ def _below(at: str, name: str) -> str:
 
 def written(kind: str, value: dict[str, Any]) -> dict[str, Any]:
     """A message as the API answers with it: 64-bit numbers as text."""
-    fields, found = MESSAGES[kind], {}
+    fields = MESSAGES[kind]
+    found: dict[str, Any] = {}
     for name, inner in value.items():
         field = fields[name]
         if isinstance(field, list) and field[0] not in _SCALARS:

@@ -119,6 +119,7 @@ def reference_to(execution: Execution) -> dict[str, Any]:
 
 
 def task_name(execution: Execution, task: Task) -> str:
+    """The name that the platform gives a task."""
     return f"{execution.name}-task{task.index}"
 
 

@@ -44,6 +44,7 @@ def not_emulated(what: str) -> Refused:
 
 
 def does_not_exist(name: str, kind: str, region: str, project: str) -> Refused:
+    """For a job, an execution or a task that is not there."""
     return Refused(
         "NOT_FOUND",
         f"Resource '{name}' of kind '{kind}' in region '{region}' in project '{project}' does not exist.",

@@ -5,7 +5,9 @@ from collections.abc import Callable, Mapping
 
 from outlast.emulate.cloud_run.refusals import Refused
 
-_TERM = re.compile(r"\s*(?P<name>[\w./-]+)\s*(?:(?P<equals>==?)\s*(?P<value>[\w.-]*)|in\s*\((?P<values>[^)]*)\))\s*(?:,|$)")
+_TERM = re.compile(
+    r"\s*(?P<name>[\w./-]+)\s*(?:(?P<equals>==?)\s*(?P<value>[\w.-]*)|in\s*\((?P<values>[^)]*)\))\s*(?:,|$)"
+)
 
 
 def parse_selector(text: str) -> Callable[[Mapping[str, str]], bool]:

@@ -14,6 +14,7 @@ from outlast.emulate.cloud_run.refusals import Refused
 from outlast.emulate.cloud_run.service import Service
 from outlast.emulate.scale import TimeScale
 from outlast.emulate.serving import LOOPBACK, Serving
+from outlast.errors import SettingsError
 
 _LOGGING_HOST = "logging.local.test"
 # What an image is taken to set, where nothing else is said: what programs of this machine need to be found.
@@ -27,6 +28,7 @@ class CloudRun:
     images: a folder and a command for images whose containers give no command.
     buckets: the folder that stands for each bucket; it may be a mounted bucket.
     environment: the variables that the images set; by default a few of this process, such as PATH.
+    Raises SettingsError for a bucket's folder in an image's.
     scale: how much faster the platform's graces, timeouts and notices pass; OUTLAST_GRACE then tells the tasks.
     """
 
@@ -44,11 +46,11 @@ class CloudRun:
         mounted = {name: Path(place).resolve() for name, place in (buckets or {}).items()}
         _check_folders(found, mounted)
         if environment is None:
-            environment = {name: os.environ[name] for name in _OF_AN_IMAGE if name in os.environ}
-        self._service = Service(found, buckets=mounted, environment=environment, scale=scale or TimeScale())
+            environment = default_environment()
+        self.service = Service(found, buckets=mounted, environment=environment, scale=scale or TimeScale())
         self.not_exercised = NOT_EXERCISED
         self._configuration: tempfile.TemporaryDirectory[str] | None = None
-        self._serving = Serving(application(self._service), port=port)
+        self._serving = Serving(application(self.service), port=port)
         self.url = self._serving.url
 
     def __enter__(self) -> "CloudRun":
@@ -60,7 +62,7 @@ class CloudRun:
     def close(self) -> None:
         """Stops serving and kills what still runs."""
         self._serving.close()
-        self._service.close()
+        self.service.close()
         if self._configuration is not None:
             self._configuration.cleanup()
 
@@ -87,13 +89,18 @@ class CloudRun:
 
     def log_entries(self) -> list[dict[str, Any]]:
         """What Cloud Logging would hold, the oldest first."""
-        return list(self._service.log.entries())
+        return list(self.service.log.entries())
 
     def _find(self, execution: str | None) -> Execution:
         try:
-            return self._service.find_execution(execution)
+            return self.service.find_execution(execution)
         except Refused as refusal:
             raise KeyError(refusal.message) from refusal
+
+
+def default_environment() -> dict[str, str]:
+    """What an image is taken to set: a few variables of this process."""
+    return {name: os.environ[name] for name in _OF_AN_IMAGE if name in os.environ}
 
 
 def gcloud_environment(port: int, configuration: str, project: str) -> dict[str, str]:
@@ -119,7 +126,7 @@ def gcloud_environment(port: int, configuration: str, project: str) -> dict[str,
 
 def _check_folders(images: Images, buckets: Mapping[str, Path]) -> None:
     for name, bucket in buckets.items():
-        bucket.mkdir(parents=True, exist_ok=True)
         for folder in images.all_folders():
             if bucket.is_relative_to(folder.resolve()):
-                raise ValueError(f"the folder of bucket '{name}' lies in an image's, {folder}: each attempt would copy it")
+                raise SettingsError(f"bucket {name!r}: its folder {bucket} lies in that of an image, {folder}")
+        bucket.mkdir(parents=True, exist_ok=True)

@@ -41,7 +41,9 @@ def _check_source(volume: Mapping[str, Any], at: str, buckets: Mapping[str, Path
     if not bucket:
         raise invalid(f"{at}.csi.volumeAttributes", "bucketName is required.")
     if bucket not in buckets:
-        raise not_emulated(f"{at}: no folder stands for the bucket '{bucket}'; name one, as with --bucket {bucket}=DIR.")
+        raise not_emulated(
+            f"{at}: no folder stands for the bucket '{bucket}'; name one, as with --bucket {bucket}=DIR."
+        )
 
 
 def _check_mounts(mounts: list[dict[str, Any]], at: str, names: set[str]) -> None:
