@@ -3,6 +3,8 @@
 import copy
 import http.client
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from outlast.errors import SettingsError
 _API = "/apis/run.googleapis.com/v1/namespaces/demo"
 _TASK = ("spec", "template", "spec", "template", "spec")
 _CONTAINER = (*_TASK, "containers", 0)
+_IMAGE = (*_CONTAINER, "image")
 _TOO_MANY = [{"name": f"V{n}", "value": "x"} for n in range(1001)]
 _GPU = {"run.googleapis.com/accelerator": "nvidia-l4"}
 
@@ -84,8 +87,10 @@ def _preview(job: dict[str, Any]) -> dict[str, Any]:
 _REFUSED = {
     "an unknown field": (
         _with(_job(), (*_TASK, "timeoutSecs"), 5),
-        "Invalid JSON payload received. Unknown name \"timeoutSecs\" at 'job.spec.template.spec.template.spec': "
-        "Cannot find field.",
+        (
+            "Invalid JSON payload received. Unknown name \"timeoutSecs\" at 'job.spec.template.spec.template.spec': "
+            "Cannot find field."
+        ),
     ),
     "a field of another kind": (_with(_job(), (*_TASK, "restartPolicy"), "Never"), 'Unknown name "restartPolicy"'),
     "a number that is a word": (
@@ -114,8 +119,10 @@ _REFUSED = {
     "an unknown accelerator": (_with(_job(), (*_TASK, "nodeSelector"), {**_GPU, "zone": "a"}), "'zone'"),
     "memory beyond the CPUs": (
         _with(_job(), (*_CONTAINER, "resources", "limits"), {"memory": "8Gi"}),
-        "resources.limits.memory: Invalid value specified for memory. For 1.0 CPU, memory must be between 512Mi and "
-        "4Gi inclusive.",
+        (
+            "resources.limits.memory: Invalid value specified for memory. For 1.0 CPU, memory must be between 512Mi and "
+            "4Gi inclusive."
+        ),
     ),
     "three CPUs": (_with(_job(), (*_CONTAINER, "resources", "limits"), {"cpu": "3"}), "specified for cpu"),
     "no amount of memory": (_with(_job(), (*_CONTAINER, "resources", "limits"), {"memory": "much"}), "for memory"),
@@ -126,8 +133,8 @@ _REFUSED = {
     "a variable twice": (_with(_job(), (*_CONTAINER, "env"), [{"name": "A"}, {"name": "A"}]), "there twice"),
     "1001 variables": (_with(_job(), (*_CONTAINER, "env"), _TOO_MANY), "at most 1000"),
     "no container": (_with(_job(), (*_TASK, "containers"), []), "1 to 10 containers"),
-    "no such image": (_with(_job(), (*_CONTAINER, "image"), "example/other"), "Image 'example/other' not found"),
-    "no command": (_with(_job(), (*_CONTAINER, "image"), "example/empty"), "has no command"),
+    "no such image": (_with(_job(), _IMAGE, "example/other"), "Image 'example/other' not found"),
+    "no command": (_with(_job(), _IMAGE, "example/empty"), "has no command"),
     "a volume that is not there": (
         _with(_job(), (*_CONTAINER, "volumeMounts"), [{"name": "v", "mountPath": "/v"}]),
         "there is no volume 'v'",
@@ -269,6 +276,29 @@ def test_a_bucket_inside_an_image_is_refused(tmp_path: Path) -> None:
         CloudRun(folder=tmp_path, buckets={"b": tmp_path / "bucket"})
 
 
+def test_the_command_serves_until_sigterm_and_says_how_gcloud_is_led_there(tmp_path: Path) -> None:
+    outlast = [str(Path(sys.executable).with_name("outlast")), "emulate", "cloud-run"]
+    options = ["--image", "example/task=sleep 60", "--folder", str(tmp_path), "--project", "mine", "--speed", "60"]
+    with subprocess.Popen([*outlast, *options], stdout=subprocess.PIPE, text=True) as serving:
+        assert serving.stdout is not None
+        url = serving.stdout.readline().split()[-1]
+        exports = dict(serving.stdout.readline().removeprefix("export ").strip().split("=", 1) for _ in range(12))
+        connection = http.client.HTTPConnection(url.removeprefix("http://"))
+        connection.request(
+            "POST", _API.replace("demo", "mine") + "/jobs", json.dumps(_with(_job(), _IMAGE, "example/task"))
+        )
+        assert connection.getresponse().status == 200
+        connection.close()
+        assert Path(exports["CLOUDSDK_CONFIG"]).is_dir()
+        serving.terminate()
+        assert serving.wait(20) == 0
+    assert exports["CLOUDSDK_PROXY_PORT"] == url.rpartition(":")[2]
+    assert exports["CLOUDSDK_CORE_PROJECT"] == "mine"
+    assert not Path(exports["CLOUDSDK_CONFIG"]).exists()
+    wrong = subprocess.run([*outlast, "--image", "task"], capture_output=True, text=True, check=False)
+    assert (wrong.returncode, "'task' is not NAME=VALUE" in wrong.stderr) == (2, True)
+
+
 # --- reading logs -----------------------------------------------------------------------------------
 
 _ENTRY = {
@@ -285,7 +315,7 @@ _ENTRY = {
     ("text", "matches"),
     [
         ("", True),
-        ('resource.type = cloud_run_job \n AND resource.labels.job_name = train \n AND severity >= DEFAULT \n', True),
+        ("resource.type = cloud_run_job \n AND resource.labels.job_name = train \n AND severity >= DEFAULT \n", True),
         ('resource.type="cloud_run_job" resource.labels.location="europe-west4"', False),
         ('labels."run.googleapis.com/execution_name" = train-x2b4c', True),
         ('labels."run.googleapis.com/execution_name" = "train-other"', False),
@@ -311,7 +341,9 @@ def test_the_query_language_of_logs(text: str, matches: bool) -> None:
     assert log_filter.parse_filter(text)(_ENTRY) is matches
 
 
-@pytest.mark.parametrize("text", ["(a", "a)", "a =", "= a", "severity>=LOUD", 'timestamp>"yesterday"', "a < b", 'a=~"("'])
+@pytest.mark.parametrize(
+    "text", ["(a", "a)", "a =", "= a", "severity>=LOUD", 'timestamp>"yesterday"', "a < b", 'a=~"("']
+)
 def test_a_query_that_is_not_understood_is_refused(text: str) -> None:
     with pytest.raises(Refused, match="Unparseable filter"):
         log_filter.parse_filter(text)

@@ -13,14 +13,14 @@ import pytest
 
 from outlast.containers import processes
 from outlast.containers.container import can_isolate
-from outlast.emulate.cloud_run.execution import Execution, Place
+from outlast.emulate.cloud_run import objects
+from outlast.emulate.cloud_run.execution import Execution
 from outlast.emulate.cloud_run.images import Image
 from outlast.emulate.cloud_run.server import CloudRun
 from outlast.emulate.scale import TimeScale
 
 pytestmark = pytest.mark.skipif(not can_isolate(), reason="needs PID namespaces")
 
-_PLACE = Place("demo", "us-central1")
 _PROGRAM = """
 import json, os, signal, sys, time
 done = "/checkpoints/done"
@@ -75,8 +75,8 @@ def _execute(cloud: CloudRun, mode: str, *, gpu: bool = False, **task: Any) -> E
         "metadata": {"name": "train"},
         "spec": {"template": {"spec": {**tasks, "template": {"spec": spec}}}},
     }
-    cloud.service.create_job(_PLACE, document)
-    return cloud.service.run(_PLACE, "train", {})
+    cloud.deploy(document)
+    return cloud.execute("train")
 
 
 def _lines(cloud: CloudRun) -> list[str]:
@@ -114,9 +114,7 @@ def test_maintenance_ends_a_gpu_task_which_is_tried_again_in_a_fresh_container(t
     assert [entry["severity"] for entry in preempted] == ["WARNING"]
     assert preempted[0]["logName"] == "projects/demo/logs/run.googleapis.com%2Fvarlog%2Fsystem"
     assert preempted[0]["labels"]["run.googleapis.com/task_attempt"] == "0"
-    assert lines.index("Container called exit(143).") < lines.index(
-        "attempt 1 task 0 of 1 pid 1 files ['task.py']"
-    )
+    assert lines.index("Container called exit(143).") < lines.index("attempt 1 task 0 of 1 pid 1 files ['task.py']")
     # A line of JSON is a structured entry with its own severity.
     structured = next(entry for entry in entries if "jsonPayload" in entry)
     assert structured["severity"] == "WARNING"
@@ -162,7 +160,16 @@ def test_a_task_fails_when_its_retries_are_used_up(tmp_path: Path) -> None:
     with _cloud(tmp_path) as cloud:
         execution = _execute(cloud, "fails", maxRetries=2)
         assert _ends(execution) == [(7, None, False)] * 3
-        assert execution.state.count("Failed") == 1
+        told = objects.execution_object(execution)["status"]
+        task = objects.task_object(execution, execution.state.tasks[0])
+    assert (told["failedCount"], told["retriedCount"]) == (1, 1)
+    completed = {one["type"]: one for one in told["conditions"]}["Completed"]
+    assert (completed["status"], completed["reason"]) == ("False", "NonZeroExitCode")
+    message = f"Task {execution.name}-task0 failed with exit code: 7 and message: The container exited with an error."
+    assert completed["message"] == message
+    assert task["status"]["retried"] == 2
+    assert task["status"]["lastAttemptResult"]["exitCode"] == 7
+    assert task["metadata"]["labels"]["run.googleapis.com/runningState"] == "Failed"
 
 
 def test_a_crash_gives_no_notice(tmp_path: Path) -> None:
@@ -191,7 +198,7 @@ def test_cancelling_ends_what_runs_and_starts_nothing_more(tmp_path: Path) -> No
     with _cloud(tmp_path) as cloud:
         execution = _execute(cloud, "lies", taskCount=3, parallelism=1)
         _wait_for(cloud, "attempt 0")
-        cloud.service.cancel_execution(_PLACE, execution.name)
+        cloud.cancel(execution.name)
         assert _ends(execution) == [(0, "cancelled", False)]
         assert execution.state.count("Cancelled") == 3
         assert not execution.state.succeeded

@@ -32,7 +32,7 @@ def can_isolate() -> bool:
     reading, writing = os.pipe()
     try:
         tried = subprocess.run(
-            _launch(writing, "", ("true",)),
+            _launch(writing, ("true",)),
             pass_fds=(writing,),
             capture_output=True,
             timeout=_START_SECONDS,
@@ -46,8 +46,9 @@ def can_isolate() -> bool:
     return tried.returncode == 0
 
 
-def _launch(status: int, view: str, command: Sequence[str]) -> tuple[str, ...]:
-    return (sys.executable, "-I", "-S", launcher.__file__, str(status), view, *command)
+def _launch(status: int, command: Sequence[str], view: str = "") -> tuple[str, ...]:
+    seen = (launcher.VIEW + view,) if view else ()
+    return (sys.executable, "-I", "-S", launcher.__file__, str(status), *seen, *command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class Container:
         reading, writing = os.pipe()
         try:
             self._outer = subprocess.Popen(
-                _launch(writing, view.told(folder) if view else "", command) if isolated else command,
+                _launch(writing, command, view.told(folder) if view else "") if isolated else command,
                 cwd=folder if view is None else None,
                 env=environment,
                 stdin=subprocess.DEVNULL,

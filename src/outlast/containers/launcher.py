@@ -19,6 +19,7 @@ _MS_REC, _MS_UNBINDABLE, _MS_PRIVATE = 0x4000, 1 << 17, 1 << 18
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 
+VIEW = "--view="  # before the command: what it sees, if not just this machine's files
 NOT_ALLOWED = 125  # the namespace could not be made
 _CANNOT_EXECUTE, _NOT_FOUND = 126, 127
 
@@ -153,4 +154,6 @@ def _check(result: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    descriptor, *words = sys.argv[1:]
+    told = words.pop(0).removeprefix(VIEW) if words[0].startswith(VIEW) else ""
+    sys.exit(main(int(descriptor), told, words))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from outlast.containers.container import Container, Mount, View, can_isolate
+from outlast.containers.container import Container, Mount, View
 from outlast.emulate.cloud_run.execution_state import AttemptEnd, Cause
 from outlast.emulate.cloud_run.log_book import LogBook, Writer
 from outlast.emulate.scale import TimeScale
@@ -109,7 +109,7 @@ class Attempt:
             environment=environment,
             stdout=output.stdout,
             stderr=output.stderr,
-            isolated=can_isolate(),
+            isolated=True,
             view=View(private / "root", mounts) if mounts else None,
         )
 

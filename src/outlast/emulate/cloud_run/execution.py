@@ -16,6 +16,7 @@ from outlast.emulate.scale import TimeScale
 Prepare = Callable[[Task], Launch]
 _LOGGER = logging.getLogger(__name__)
 _COULD_NOT_START = 125
+_MOST_AT_A_TIME = 100  # processes of this machine; Cloud Run has quotas
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,8 @@ class Execution:
         self.name, self.job, self.spec, self.place, self.uid = name, job, spec, place, uid
         self.created_at = datetime.now(UTC)
         task = spec["template"]["spec"]
-        self.state = ExecutionState(spec["taskCount"], spec.get("parallelism", 0), task["maxRetries"])
+        at_a_time = min(spec.get("parallelism", 0) or spec["taskCount"], _MOST_AT_A_TIME)
+        self.state = ExecutionState(spec["taskCount"], at_a_time, task["maxRetries"])
         self.gpu = has_gpu(task)
         self.deleted_at: datetime | None = None
         self._log, self._scale = log, scale

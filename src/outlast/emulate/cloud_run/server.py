@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from outlast.emulate.cloud_run.app import RUN_HOST, application
-from outlast.emulate.cloud_run.execution import Execution
+from outlast.emulate.cloud_run.app import DEFAULT_REGION, RUN_HOST, application
+from outlast.emulate.cloud_run.execution import Execution, Place
 from outlast.emulate.cloud_run.images import Image, Images
+from outlast.emulate.cloud_run.messages import read
 from outlast.emulate.cloud_run.not_exercised import NOT_EXERCISED
 from outlast.emulate.cloud_run.refusals import Refused
 from outlast.emulate.cloud_run.service import Service
@@ -16,6 +17,7 @@ from outlast.emulate.scale import TimeScale
 from outlast.emulate.serving import LOOPBACK, Serving
 from outlast.errors import SettingsError
 
+PROJECT = "demo"
 _LOGGING_HOST = "logging.local.test"
 # What an image is taken to set, where nothing else is said: what programs of this machine need to be found.
 _OF_AN_IMAGE = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH")
@@ -47,10 +49,10 @@ class CloudRun:
         _check_folders(found, mounted)
         if environment is None:
             environment = default_environment()
-        self.service = Service(found, buckets=mounted, environment=environment, scale=scale or TimeScale())
+        self._service = Service(found, buckets=mounted, environment=environment, scale=scale or TimeScale())
         self.not_exercised = NOT_EXERCISED
         self._configuration: tempfile.TemporaryDirectory[str] | None = None
-        self._serving = Serving(application(self.service), port=port)
+        self._serving = Serving(application(self._service), port=port)
         self.url = self._serving.url
 
     def __enter__(self) -> "CloudRun":
@@ -62,15 +64,36 @@ class CloudRun:
     def close(self) -> None:
         """Stops serving and kills what still runs."""
         self._serving.close()
-        self.service.close()
+        self._service.close()
         if self._configuration is not None:
             self._configuration.cleanup()
 
-    def gcloud_environment(self, project: str = "demo") -> dict[str, str]:
+    def gcloud_environment(self, project: str = PROJECT) -> dict[str, str]:
         """The variables that lead the real gcloud here, with no account and a configuration of its own."""
         if self._configuration is None:
             self._configuration = tempfile.TemporaryDirectory(prefix="outlast-gcloud-")
         return gcloud_environment(self._serving.port, self._configuration.name, project)
+
+    def deploy(self, job: Mapping[str, Any], *, project: str = PROJECT, region: str = DEFAULT_REGION) -> None:
+        """What `gcloud run jobs replace` does with a manifest. Raises Refused, with the API's words."""
+        document = read("Job", dict(job), at="job")
+        self._service.deploy_job(Place(project, region), document)
+
+    def execute(
+        self,
+        job: str,
+        overrides: Mapping[str, Any] | None = None,
+        *,
+        project: str = PROJECT,
+        region: str = DEFAULT_REGION,
+    ) -> Execution:
+        """What `gcloud run jobs execute` does; returns once the tasks have been started. Raises Refused."""
+        request = read("RunJobRequest", {"overrides": dict(overrides or {})})
+        return self._service.run(Place(project, region), job, request)
+
+    def cancel(self, execution: str) -> None:
+        """What `gcloud run jobs executions cancel` does, without waiting for the end."""
+        self._find(execution).cancel()
 
     def maintain(self, execution: str | None = None, task: int | None = None) -> list[int]:
         """Maintenance of the hosts of a task, or of all of an execution (None: the newest); returns which tasks.
@@ -87,13 +110,17 @@ class CloudRun:
         """An execution: its state, its attempts, `wait`. Raises KeyError."""
         return self._find(name)
 
+    def executions(self) -> list[str]:
+        """The names of all executions, the oldest first."""
+        return [one.name for one in self._service.all_executions()]
+
     def log_entries(self) -> list[dict[str, Any]]:
         """What Cloud Logging would hold, the oldest first."""
-        return list(self.service.log.entries())
+        return list(self._service.log.entries())
 
     def _find(self, execution: str | None) -> Execution:
         try:
-            return self.service.find_execution(execution)
+            return self._service.find_execution(execution)
         except Refused as refusal:
             raise KeyError(refusal.message) from refusal
 

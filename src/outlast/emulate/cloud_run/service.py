@@ -71,6 +71,13 @@ class Service:
             self._run_by_token(job, before)
             return job
 
+    def deploy_job(self, place: Place, document: dict[str, Any]) -> Job:
+        """Creates the job, or replaces it."""
+        with self._lock:
+            name = document.get("metadata", {}).get("name", "")
+            known = (place.region, place.project, name) in self._jobs
+            return self.replace_job(place, name, document) if known else self.create_job(place, document)
+
     def job(self, place: Place, name: str) -> Job:
         with self._lock:
             found = self._jobs.get((place.region, place.project, name))
@@ -115,6 +122,11 @@ class Service:
             found = [one for one in self._executions.values() if one.place.project == project]
         return [one for one in reversed(found) if region in (None, one.place.region)]
 
+    def all_executions(self) -> Sequence[Execution]:
+        """Of all projects and regions, the oldest first."""
+        with self._lock:
+            return tuple(self._executions.values())
+
     def find_execution(self, name: str | None) -> Execution:
         """An execution by its name alone, or the newest one that runs: for the emulator's own controls."""
         with self._lock:
@@ -156,8 +168,8 @@ class Service:
     def _start(self, job: Job, name: str, spec: dict[str, Any]) -> Execution:
         task = spec["template"]["spec"]
         container = task["containers"][0]
-        if (container.get("volumeMounts") or container.get("workingDir")) and not can_isolate():
-            raise not_emulated("mounts need a mount namespace, which this machine does not allow.")
+        if not can_isolate():
+            raise not_emulated("tasks need PID and mount namespaces, which this machine does not allow.")
         execution = Execution(
             name,
             job=job.document,
