@@ -45,7 +45,8 @@ class Client:
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     folder = tmp_path_factory.mktemp("image")
-    images = {"example/true": Image(folder, ("true",)), "example/empty": Image(folder)}
+    images = {f"example/{name}": Image(folder, (name,)) for name in ("true", "false")}
+    images["example/empty"] = Image(folder)
     buckets = {"my-bucket": tmp_path_factory.mktemp("bucket")}
     with CloudRun(folder=folder, images=images, buckets=buckets) as cloud:
         found = Client(cloud)
@@ -120,8 +121,8 @@ _REFUSED = {
     "memory beyond the CPUs": (
         _with(_job(), (*_CONTAINER, "resources", "limits"), {"memory": "8Gi"}),
         (
-            "resources.limits.memory: Invalid value specified for memory. For 1.0 CPU, memory must be between 512Mi and "
-            "4Gi inclusive."
+            "resources.limits.memory: Invalid value specified for memory. For 1.0 CPU, memory must be between 512Mi "
+            "and 4Gi inclusive."
         ),
     ),
     "three CPUs": (_with(_job(), (*_CONTAINER, "resources", "limits"), {"cpu": "3"}), "specified for cpu"),
@@ -174,7 +175,7 @@ def test_what_cloud_run_does_not_take_is_refused_in_its_own_words(client: Client
 def test_what_the_emulator_cannot_do_is_refused_as_such(client: Client, case: str) -> None:
     document = _with(_job(), _NOT_EMULATED[case], _NOT_EMULATED_VALUES[case])
     status, answer = client.ask("POST", f"{_API}/jobs", document)
-    assert (status, answer["error"]["status"]) == (501, "UNIMPLEMENTED"), answer
+    assert (status, answer["error"]["status"]) == (400, "UNIMPLEMENTED"), answer
     assert answer["error"]["message"].startswith("outlast emulate cloud-run: ")
 
 
@@ -199,6 +200,21 @@ def test_a_job_has_the_platform_s_defaults_and_generations(client: Client) -> No
     status, answer = client.ask("GET", f"{_API}/jobs/train")
     assert status == 404
     assert answer["error"]["message"].startswith("Resource 'train' of kind 'JOB' in region 'us-central1'")
+
+
+@pytest.mark.parametrize(("image", "ready"), [("example/true", "True"), ("example/false", "False")])
+def test_a_job_that_is_deployed_with_a_token_runs_at_once(client: Client, image: str, ready: str) -> None:
+    job = _with(_with(_job(), _IMAGE, image), (*_TASK, "maxRetries"), 0)
+    job = _with(job, ("spec", "runExecutionToken"), "first")
+    made = client.ask("POST", f"{_API}/jobs", job)[1]
+    assert made["status"]["latestCreatedExecution"]["name"] == "train-first"
+    assert client.cloud.execution("train-first").wait(20)
+    shown = client.ask("GET", f"{_API}/jobs/train")[1]["status"]
+    assert shown["conditions"][0]["status"] == ready
+    # The same token once more starts nothing.
+    assert client.ask("PUT", f"{_API}/jobs/train", job)[1]["status"]["executionCount"] == 1
+    client.ask("DELETE", f"{_API}/jobs/train")
+    assert client.ask("GET", f"{_API}/executions")[1]["items"] == []
 
 
 def test_a_gpu_task_of_12_hours_is_taken_with_the_preview(client: Client) -> None:
@@ -243,8 +259,8 @@ def test_overrides_are_as_strict(client: Client, overrides: dict[str, Any], word
         ("POST", f"{_API}/executions/nothing:cancel", {}, 404),
         ("POST", "/emulator/maintenance", {}, 404),
         ("POST", "/emulator/crash", {"execution": "nothing"}, 404),
-        ("GET", "/apis/serving.knative.dev/v1/namespaces/demo/services", None, 501),
-        ("PATCH", f"{_API}/jobs/train", {}, 501),
+        ("GET", "/apis/serving.knative.dev/v1/namespaces/demo/services", None, 400),
+        ("PATCH", f"{_API}/jobs/train", {}, 400),
     ],
 )
 def test_other_requests_are_refused_in_google_s_form(

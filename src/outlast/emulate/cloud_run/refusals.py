@@ -8,7 +8,7 @@ _HTTP_CODES = {
     "NOT_FOUND": 404,
     "ALREADY_EXISTS": 409,
     "ABORTED": 409,
-    "UNIMPLEMENTED": 501,
+    "UNIMPLEMENTED": 400,  # not 501, which gcloud would try again for half a minute
 }
 OURS = "outlast emulate cloud-run"
 
@@ -18,7 +18,7 @@ class Refused(Exception):
 
     def __init__(self, status: str, message: str, *, field: str | None = None) -> None:
         super().__init__(message)
-        self.status, self.message, self.field = status, message, field
+        self.status, self.message, self._field = status, message, field
 
     @property
     def http_code(self) -> int:
@@ -27,8 +27,8 @@ class Refused(Exception):
     def body(self) -> dict[str, Any]:
         """The answer's body, as every Google API gives it."""
         error: dict[str, Any] = {"code": self.http_code, "message": self.message, "status": self.status}
-        if self.field is not None:
-            violation = {"field": self.field, "description": self.message}
+        if self._field is not None:
+            violation = {"field": self._field, "description": self.message.removeprefix(f"{self._field}: ")}
             error["details"] = [{"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]}]
         return {"error": error}
 

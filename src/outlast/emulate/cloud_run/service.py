@@ -17,7 +17,7 @@ from outlast.emulate.cloud_run.images import Images
 from outlast.emulate.cloud_run.jobs import Job, check_deployment, new_job, replace_job
 from outlast.emulate.cloud_run.log_book import LogBook
 from outlast.emulate.cloud_run.overrides import overridden
-from outlast.emulate.cloud_run.refusals import Refused, does_not_exist, not_emulated
+from outlast.emulate.cloud_run.refusals import OURS, Refused, does_not_exist, not_emulated
 from outlast.emulate.cloud_run.volumes import mounts_of
 from outlast.emulate.scale import TimeScale
 from outlast.platforms.cloud_run import CloudRunPlatform
@@ -166,8 +166,10 @@ class Service:
                 job.started_by_token = self._start(job, f"{job.name}-{token}", spec)
 
     def _start(self, job: Job, name: str, spec: dict[str, Any]) -> Execution:
-        task = spec["template"]["spec"]
-        container = task["containers"][0]
+        key = (job.place.region, job.place.project, name)
+        if key in self._executions:
+            raise Refused("ALREADY_EXISTS", f"Resource '{name}' already exists.")
+        container = spec["template"]["spec"]["containers"][0]
         if not can_isolate():
             raise not_emulated("tasks need PID and mount namespaces, which this machine does not allow.")
         execution = Execution(
@@ -180,14 +182,22 @@ class Service:
             scale=self.scale,
         )
         image = self._images.find(container, "containers[0]")
-        snapshot = self._snapshots / name
-        make_copy(plan_copy(image.folder), snapshot)  # what the image held when it was deployed
+        snapshot = self._snapshot(image.folder, execution.uid)
         launch = self._launcher(execution, image.command_of(container), snapshot)
         job.executions += 1
         job.latest = execution
-        self._executions[job.place.region, job.place.project, name] = execution
+        self._executions[key] = execution
         execution.start(launch)
         return execution
+
+    def _snapshot(self, folder: Path, name: str) -> Path:
+        """A copy of an image's files, from which all attempts of an execution start."""
+        snapshot = self._snapshots / name
+        try:
+            make_copy(plan_copy(folder), snapshot)
+        except OSError as error:
+            raise Refused("FAILED_PRECONDITION", f"{OURS}: the image's files could not be copied: {error}") from error
+        return snapshot
 
     def _launcher(self, execution: Execution, command: Sequence[str], snapshot: Path) -> Callable[[Task], Launch]:
         task_spec = execution.spec["template"]["spec"]
