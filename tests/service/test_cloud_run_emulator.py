@@ -11,11 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from outlast.containers.container import can_isolate
 from outlast.emulate.cloud_run.images import Image
 from outlast.emulate.cloud_run.server import CloudRun
 from outlast.emulate.scale import TimeScale
+from service import servers
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("gcloud") is None, reason="needs gcloud"),
@@ -27,9 +29,11 @@ _TRAIN = """
 import os, pathlib, sys, time
 import numpy as np
 import outlast
+from outlast.registry import open_store
 
 state = {"sum": np.zeros(4), "rng": np.random.default_rng(7)}
 job = outlast.Job("/checkpoints", state=state, every="0.2s")
+print("The store is a", type(open_store("/checkpoints")).__name__)
 print("Resuming from step", job.resumed_from, flush=True)
 for step in job.steps(60):
     state["sum"] += state["rng"].standard_normal(4)
@@ -136,7 +140,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
         "example/hangs": Image(folder, (sys.executable, "hangs.py")),
     }
     environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
-    buckets = {"gpu-checkpoints": bucket}
+    mounted = Path(servers.fresh_folder(servers.rclone_mount()))
+    mounted.mkdir(parents=True)
+    buckets = {"gpu-checkpoints": bucket, "mounted": mounted}
     with CloudRun(folder=folder, images=images, buckets=buckets, environment=environment, scale=TimeScale(4)) as cloud:
         yield Desk(cloud, bucket)
 
@@ -169,9 +175,9 @@ def test_the_tutorial_deploy_execute_maintenance_retry_resumed_succeeded(desk: D
     only_text = "--log-filter=textPayload:*"
     read = desk.gcloud("beta", "run", "jobs", "executions", "logs", "read", execution, only_text)
     lines = [line.split(" ", 2)[2] for line in read.splitlines()]
-    assert lines[0] == "Resuming from step None"
+    assert lines[:2] == ["The store is a DirectoryStore", "Resuming from step None"]
     assert lines[-1] == "Task completed successfully."
-    resumed = next(line for line in lines[1:] if line.startswith("Resuming from step"))
+    resumed = next(line for line in lines[2:] if line.startswith("Resuming from step"))
     assert int(resumed.split()[-1]) > 0
     everything = desk.gcloud(
         "logging", "read", f'labels."run.googleapis.com/execution_name"={execution}', "--order=asc",
@@ -207,9 +213,27 @@ def test_a_manifest_is_replaced_executed_with_overrides_and_cancelled(desk: Desk
     assert task["containers"][0]["env"] == [{"name": "A", "value": "1"}]
 
     assert "Cancelled execution" in desk.gcloud("run", "jobs", "executions", "cancel", execution)
-    counted = "--format=value(status.cancelledCount)"
-    assert desk.gcloud("run", "jobs", "executions", "list", "--job", "replaced", counted).strip() == "3"
+    assert desk.cloud.execution(execution).state.count("Cancelled") == 3
     assert "Deleted job" in desk.gcloud("run", "jobs", "delete", "replaced")
+
+
+def test_a_bucket_may_be_a_real_mount_of_one(desk: Desk) -> None:
+    job = yaml.safe_load(
+        _MANIFEST.replace("hangs", "train").replace("bucketName: gpu-checkpoints", "bucketName: mounted")
+    )
+    job["metadata"]["name"] = "mounted"
+    job["spec"]["template"]["spec"] |= {"taskCount": 1}
+    desk.cloud.deploy(job)
+    execution = desk.cloud.execute("mounted")
+    desk.wait_for("Resuming from step None", execution.name)
+    time.sleep(0.8)
+    assert desk.cloud.maintain(execution.name) == [0]
+    assert execution.wait(60)
+    assert [(one.end.exit_code, one.end.cause) for one in execution.attempts] == [(143, "maintenance"), (0, None)]
+    lines = [entry.get("textPayload", "") for entry in desk.cloud.log_entries() if execution.name in str(entry)]
+    assert lines.count("The store is a MountStore") == 2, "outlast sees the mount, not a plain folder"
+    assert "Resuming from step None" in lines[:3]
+    assert sum(line.startswith("Resuming from step") for line in lines) == 2
 
 
 def test_a_timeout_is_told_as_a_failure_though_the_program_leaves_with_0(desk: Desk) -> None:

@@ -22,17 +22,21 @@ _CONTAINER = "spec.template.spec.template.spec.containers[0]"
 _NOT_EMULATED = ("startupProbe", "livenessProbe", "readinessProbe", "envFrom", "securityContext", "ports")
 # Annotations of Cloud Run that a job may carry without its run here being another one.
 _KNOWN_ANNOTATIONS = {
+    "binary-authorization",
+    "binary-authorization-breakglass",
     "client-name",
     "client-version",
     "cloudsql-instances",
     "creator",
     "description",
+    "encryption-key",
     "execution-environment",
     "gpu-zonal-redundancy-disabled",
     "lastModifier",
     "launch-stage",
     "network-interfaces",
     "operation-id",
+    "threat-detection",
     "user-image",
     "vpc-access-connector",
     "vpc-access-egress",

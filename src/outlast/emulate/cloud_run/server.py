@@ -12,7 +12,7 @@ from outlast.emulate.cloud_run.images import Image, Images
 from outlast.emulate.cloud_run.messages import read
 from outlast.emulate.cloud_run.not_exercised import NOT_EXERCISED
 from outlast.emulate.cloud_run.refusals import Refused
-from outlast.emulate.cloud_run.service import Service
+from outlast.emulate.cloud_run.service import Environment, Service
 from outlast.emulate.scale import TimeScale
 from outlast.emulate.serving import LOOPBACK, Serving
 from outlast.errors import SettingsError
@@ -29,7 +29,8 @@ class CloudRun:
     folder: the files of every image that `images` does not name; each attempt starts in a fresh copy of them.
     images: a folder and a command for images whose containers give no command.
     buckets: the folder that stands for each bucket; it may be a mounted bucket.
-    environment: the variables that the images set; by default a few of this process, such as PATH.
+    environment: the variables that the images set, or a function that gives them for an attempt; by default a few of
+    this process, such as PATH. A job's own variables and the platform's come on top.
     Raises SettingsError for a bucket's folder in an image's.
     scale: how much faster the platform's graces, timeouts and notices pass; OUTLAST_GRACE then tells the tasks.
     """
@@ -40,16 +41,16 @@ class CloudRun:
         folder: str | os.PathLike[str],
         images: Mapping[str, Image] | None = None,
         buckets: Mapping[str, str | os.PathLike[str]] | None = None,
-        environment: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | Environment | None = None,
         scale: TimeScale | None = None,
         port: int = 0,
     ) -> None:
         found = Images(Path(folder).resolve(), dict(images or {}))
         mounted = {name: Path(place).resolve() for name, place in (buckets or {}).items()}
         _check_folders(found, mounted)
-        if environment is None:
-            environment = default_environment()
-        self._service = Service(found, buckets=mounted, environment=environment, scale=scale or TimeScale())
+        of_images = default_environment() if environment is None else environment
+        by_attempt = of_images if callable(of_images) else lambda _identity: of_images
+        self._service = Service(found, buckets=mounted, environment=by_attempt, scale=scale or TimeScale())
         self.not_exercised = NOT_EXERCISED
         self._configuration: tempfile.TemporaryDirectory[str] | None = None
         self._serving = Serving(application(self._service), port=port)

@@ -26,13 +26,14 @@ from outlast.rehearse.sandbox import make_copy, plan_copy
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes draws names: no vowels, nothing that looks alike
 _Key = tuple[str, str, str]  # region, project, name
+Environment = Callable[[Identity], Mapping[str, str]]  # what the images set, by attempt
 
 
 class Service:
     """What the API's verbs do. May be used from several threads; raises Refused."""
 
     def __init__(
-        self, images: Images, *, buckets: Mapping[str, Path], environment: Mapping[str, str], scale: TimeScale
+        self, images: Images, *, buckets: Mapping[str, Path], environment: Environment, scale: TimeScale
     ) -> None:
         self.log, self.scale = LogBook(), scale
         self._images, self._buckets, self._environment = images, buckets, environment
@@ -217,7 +218,7 @@ class Service:
             reserved = CloudRunPlatform().environment(identity)
             return Launch(
                 command=command,
-                environment={**told, **self._environment, **own, **reserved},
+                environment={**told, **self._environment(identity), **own, **reserved},
                 copy_files=lambda folder: shutil.copytree(snapshot, folder, symlinks=True),
                 mounts=lambda private: mounts_of(task_spec, container, self._buckets, private),
                 working_folder=Path(container["workingDir"]) if container.get("workingDir") else None,
