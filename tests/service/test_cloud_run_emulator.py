@@ -53,6 +53,14 @@ def _uninterrupted() -> list[float]:
     return list(total.tolist())
 
 
+_DOCKERFILE = """
+FROM python:3.12-slim
+RUN pip install --no-cache-dir outlast numpy
+WORKDIR /app
+COPY task.py .
+ENTRYPOINT ["outlast", "run", "--"]
+CMD ["python", "task.py"]
+"""
 _HANGS = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -106,8 +114,8 @@ _BUCKET = (
 class Desk:
     """gcloud, led to the emulator; the bucket's folder."""
 
-    def __init__(self, cloud: CloudRun, bucket: Path) -> None:
-        self.cloud, self.bucket = cloud, bucket
+    def __init__(self, cloud: CloudRun, bucket: Path, sources: Path) -> None:
+        self.cloud, self.bucket, self.sources = cloud, bucket, sources
         self._environment = {**os.environ, **cloud.gcloud_environment(), "CLOUDSDK_CORE_DISABLE_COLOR": "true"}
 
     def gcloud(self, *words: str, code: int = 0, region: bool = True) -> str:
@@ -135,23 +143,25 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     folder, bucket = tmp_path_factory.mktemp("image"), tmp_path_factory.mktemp("bucket")
     (folder / "task.py").write_text(_TRAIN)
     (folder / "hangs.py").write_text(_HANGS)
+    (folder / "Dockerfile").write_text(_DOCKERFILE)
     images = {
         "example/train": Image(folder, (sys.executable, "task.py")),
         "example/hangs": Image(folder, (sys.executable, "hangs.py")),
     }
-    environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    environment = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     mounted = Path(servers.fresh_folder(servers.rclone_mount()))
     mounted.mkdir(parents=True)
     buckets = {"gpu-checkpoints": bucket, "mounted": mounted}
     with CloudRun(folder=folder, images=images, buckets=buckets, environment=environment, scale=TimeScale(4)) as cloud:
-        yield Desk(cloud, bucket)
+        yield Desk(cloud, bucket, folder)
 
 
 def test_the_tutorial_deploy_execute_maintenance_retry_resumed_succeeded(desk: Desk) -> None:
     service_account = ("--service-account", "gpu-job-sa@demo.iam.gserviceaccount.com")
     limits = ("--task-timeout", "12h", "--max-retries", "3")
     deployed = desk.gcloud(
-        "beta", "run", "jobs", "deploy", "gpu-resilient-job", "--image", "example/train", *_GPU, *limits,
+        "beta", "run", "jobs", "deploy", "gpu-resilient-job", f"--source={desk.sources}", *_GPU, *limits,
         *service_account, *_BUCKET,
     )  # fmt: skip
     assert "has successfully been deployed" in deployed

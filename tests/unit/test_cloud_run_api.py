@@ -1,17 +1,21 @@
 """What the emulated Cloud Run API takes and refuses, and how its logs are read; over HTTP, without gcloud."""
 
 import copy
+import hashlib
 import http.client
+import io
 import json
+import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from outlast.emulate.cloud_run import log_filter, messages, selectors
+from outlast.emulate.cloud_run import dockerfiles, log_filter, messages, selectors
 from outlast.emulate.cloud_run.images import Image
 from outlast.emulate.cloud_run.refusals import Refused
 from outlast.emulate.cloud_run.server import CloudRun
@@ -35,9 +39,9 @@ class Client:
     def close(self) -> None:
         self._connection.close()
 
-    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    def ask(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> tuple[int, Any]:
         raw = body if isinstance(body, bytes | None) else json.dumps(body)
-        self._connection.request(method, path, raw)
+        self._connection.request(method, path, raw, {"Content-Type": content_type})
         answer = self._connection.getresponse()
         return answer.status, json.loads(answer.read())
 
@@ -298,7 +302,7 @@ def test_the_command_serves_until_sigterm_and_says_how_gcloud_is_led_there(tmp_p
     with subprocess.Popen([*outlast, *options], stdout=subprocess.PIPE, text=True) as serving:
         assert serving.stdout is not None
         url = serving.stdout.readline().split()[-1]
-        exports = dict(serving.stdout.readline().removeprefix("export ").strip().split("=", 1) for _ in range(12))
+        exports = dict(serving.stdout.readline().removeprefix("export ").strip().split("=", 1) for _ in range(15))
         connection = http.client.HTTPConnection(url.removeprefix("http://"))
         connection.request(
             "POST", _API.replace("demo", "mine") + "/jobs", json.dumps(_with(_job(), _IMAGE, "example/task"))
@@ -313,6 +317,81 @@ def test_the_command_serves_until_sigterm_and_says_how_gcloud_is_led_there(tmp_p
     assert not Path(exports["CLOUDSDK_CONFIG"]).exists()
     wrong = subprocess.run([*outlast, "--image", "task"], capture_output=True, text=True, check=False)
     assert (wrong.returncode, "'task' is not NAME=VALUE" in wrong.stderr) == (2, True)
+
+
+# --- deploying from sources -------------------------------------------------------------------------
+
+_DOCKERFILE = """
+# syntax=docker/dockerfile:1
+FROM python:3.12 AS build
+CMD ["never"]
+from python:3.12-slim
+WORKDIR /srv/
+WORKDIR app
+ENV A=1 B="two words"
+env C three words
+RUN pip install \\
+    numpy
+COPY . .
+ENTRYPOINT [ "outlast", "run", "--" ]
+CMD ["python", \\
+     "task.py"]
+"""
+
+
+def test_a_dockerfile_says_how_its_image_starts() -> None:
+    start = dockerfiles.read_start(_DOCKERFILE)
+    assert (start.entry_point, start.arguments) == (("outlast", "run", "--"), ("python", "task.py"))
+    assert str(start.folder) == "/srv/app"
+    assert start.variables == {"A": "1", "B": "two words", "C": "three words"}
+    # Single quotes are no JSON: this is the shell form, in which sh gets the signals.
+    assert dockerfiles.read_start("CMD ['python', 'task.py']").arguments == ("/bin/sh", "-c", "['python', 'task.py']")
+    assert dockerfiles.read_start("CMD python task.py").arguments == ("/bin/sh", "-c", "python task.py")
+    assert dockerfiles.read_start("FROM python").arguments == ()
+
+
+def _archive(dockerfile: str | None, data: bytes) -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as packed:
+        packed.writestr("data", data)
+        if dockerfile is not None:
+            packed.writestr("Dockerfile", dockerfile)
+    return held.getvalue()
+
+
+def _build(client: Client, archive: bytes) -> tuple[int, Any]:
+    """Uploads an archive as gcloud does, quotes of the boundary included, and has an image built of it."""
+    parts = (b'Content-Type: application/json\n\n{"size": "1"}', b"Content-Type: application/zip\n\n" + archive)
+    body = b"".join(b"--==x==\n" + part + b"\n" for part in parts) + b"--==x==--"
+    path = "/upload/storage/v1/b/run-sources-demo-us-central1/o?name=jobs%2Fa.zip&uploadType=multipart"
+    status, stored = client.ask("POST", path, body, content_type="multipart/related; boundary='==x=='")
+    assert (status, stored["size"]) == (200, str(len(archive)))
+    source = {"bucket": stored["bucket"], "object": stored["name"], "generation": "1"}
+    request = {"storageSource": source, "imageUri": "example/built", "dockerBuild": {}}
+    return client.ask("POST", "/v2/projects/demo/locations/us-central1/builds:submit", request)
+
+
+def test_an_image_is_built_of_sources_and_starts_as_its_dockerfile_says(client: Client) -> None:
+    data = b"\r\n\n--\r" * 50 + os.urandom(5000) + b"\n"
+    dockerfile = 'FROM busybox\nWORKDIR /app\nENV SAID=hello\nCMD ["sh", "-c", "echo $SAID; pwd; sha256sum data"]'
+    status, answer = _build(client, _archive(dockerfile, data))
+    assert status == 200, answer
+    build = answer["buildOperation"]["metadata"]["build"]
+    operation = client.ask("GET", f"/v1/projects/demo/locations/us-central1/operations/{build['id']}")[1]
+    assert (operation["done"], operation["response"]["status"]) == (True, "SUCCESS")
+    image = f"example/built@{operation['response']['results']['images'][0]['digest']}"
+    client.cloud.deploy(_with(_job("built"), _IMAGE, image))
+    execution = client.cloud.execute("built")
+    assert execution.wait(20)
+    lines = [one["textPayload"] for one in client.cloud.log_entries() if execution.name in str(one)]
+    assert lines[:3] == ["hello", "/app", f"{hashlib.sha256(data).hexdigest()}  data"]
+    client.ask("DELETE", f"{_API}/jobs/built")
+
+
+@pytest.mark.parametrize("dockerfile", [None, "FROM python"])
+def test_sources_that_say_no_command_are_refused(client: Client, dockerfile: str | None) -> None:
+    assert _build(client, _archive(dockerfile, b""))[0] == 400
+    assert _build(client, b"no archive")[0] == 400
 
 
 # --- reading logs -----------------------------------------------------------------------------------

@@ -151,6 +151,25 @@ MESSAGES: dict[str, dict[str, Field]] = {
         "projectIds": [_TEXT],
         "resourceNames": [_TEXT],
     },
+    "SubmitBuildRequest": {
+        "buildpackBuild": "BuildpacksBuild",
+        "dockerBuild": "DockerBuild",
+        "imageUri": _TEXT,
+        "machineType": _TEXT,
+        "serviceAccount": _TEXT,
+        "storageSource": "StorageSource",
+        "tags": [_TEXT],
+        "workerPool": _TEXT,
+    },
+    "BuildpacksBuild": {
+        "baseImage": _TEXT,
+        "enableAutomaticUpdates": _BOOL,
+        "environmentVariables": _TEXTS,
+        "functionTarget": _TEXT,
+        "projectDescriptor": _TEXT,
+    },
+    "DockerBuild": {},
+    "StorageSource": {"bucket": _TEXT, "generation": _INT64, "object": _TEXT},
     "MaintenanceRequest": {"execution": _TEXT, "task": _INT32},  # the emulator's own
 }
 

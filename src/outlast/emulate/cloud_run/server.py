@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from outlast.emulate.cloud_run.app import DEFAULT_REGION, RUN_HOST, application
+from outlast.emulate.cloud_run.app import application
+from outlast.emulate.cloud_run.calls import DEFAULT_REGION, RUN_HOST
 from outlast.emulate.cloud_run.execution import Execution, Place
 from outlast.emulate.cloud_run.images import Image, Images
 from outlast.emulate.cloud_run.messages import read
@@ -18,7 +19,7 @@ from outlast.emulate.serving import LOOPBACK, Serving
 from outlast.errors import SettingsError
 
 PROJECT = "demo"
-_LOGGING_HOST = "logging.local.test"
+_OTHER_HOST = "google.local.test"  # Cloud Logging, and what a deployment from sources calls
 # What an image is taken to set, where nothing else is said: what programs of this machine need to be found.
 _OF_AN_IMAGE = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH")
 
@@ -138,7 +139,10 @@ def gcloud_environment(port: int, configuration: str, project: str) -> dict[str,
     """
     return {
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_RUN": f"http://{RUN_HOST}/",
-        "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"http://{_LOGGING_HOST}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"http://{_OTHER_HOST}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_ARTIFACTREGISTRY": f"http://{_OTHER_HOST}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDBUILD": f"http://{_OTHER_HOST}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"http://{_OTHER_HOST}/storage/v1/",
         "CLOUDSDK_PROXY_TYPE": "http",
         "CLOUDSDK_PROXY_ADDRESS": LOOPBACK,
         "CLOUDSDK_PROXY_PORT": str(port),

@@ -11,9 +11,10 @@ from typing import Any
 
 from outlast.containers.container import can_isolate
 from outlast.emulate.cloud_run.attempt import Launch
+from outlast.emulate.cloud_run.builds import Builds
 from outlast.emulate.cloud_run.execution import Execution, Place
 from outlast.emulate.cloud_run.execution_state import Task
-from outlast.emulate.cloud_run.images import Images
+from outlast.emulate.cloud_run.images import Image, Images
 from outlast.emulate.cloud_run.jobs import Job, check_deployment, new_job, replace_job
 from outlast.emulate.cloud_run.log_book import LogBook
 from outlast.emulate.cloud_run.overrides import overridden
@@ -42,6 +43,7 @@ class Service:
         self._executions: dict[_Key, Execution] = {}
         self._deleted: list[Execution] = []
         self._snapshots = Path(tempfile.mkdtemp(prefix="outlast-images-"))
+        self.builds = Builds(images, self._snapshots / "built")
 
     def close(self) -> None:
         """Kills what runs and removes what was copied."""
@@ -184,7 +186,7 @@ class Service:
         )
         image = self._images.find(container, "containers[0]")
         snapshot = self._snapshot(image.folder, execution.uid)
-        launch = self._launcher(execution, image.command_of(container), snapshot)
+        launch = self._launcher(execution, image, snapshot)
         job.executions += 1
         job.latest = execution
         self._executions[key] = execution
@@ -200,9 +202,10 @@ class Service:
             raise Refused("FAILED_PRECONDITION", f"{OURS}: the image's files could not be copied: {error}") from error
         return snapshot
 
-    def _launcher(self, execution: Execution, command: Sequence[str], snapshot: Path) -> Callable[[Task], Launch]:
+    def _launcher(self, execution: Execution, image: Image, snapshot: Path) -> Callable[[Task], Launch]:
         task_spec = execution.spec["template"]["spec"]
         container = task_spec["containers"][0]
+        folder = container.get("workingDir") or image.working_folder
         own = {one["name"]: one.get("value", "") for one in container.get("env", [])}
         scaled = self.scale.here(CloudRunPlatform.facts.grace_seconds)
         told = {} if self.scale.factor == 1 else {"OUTLAST_GRACE": f"{scaled:g}"}
@@ -217,11 +220,11 @@ class Service:
             )
             reserved = CloudRunPlatform().environment(identity)
             return Launch(
-                command=command,
-                environment={**told, **self._environment(identity), **own, **reserved},
+                command=image.command_of(container),
+                environment={**told, **self._environment(identity), **image.environment, **own, **reserved},
                 copy_files=lambda folder: shutil.copytree(snapshot, folder, symlinks=True),
                 mounts=lambda private: mounts_of(task_spec, container, self._buckets, private),
-                working_folder=Path(container["workingDir"]) if container.get("workingDir") else None,
+                working_folder=Path(folder) if folder else None,
                 timeout_seconds=task_spec["timeoutSeconds"],
             )
 
