@@ -103,7 +103,7 @@ spec:
               readOnly: false
               volumeAttributes: {bucketName: gpu-checkpoints}
 """
-_REGION = ("--region", "us-central1")
+_REGION = ("--region", "europe-west4")
 _GPU = ("--gpu", "1", "--gpu-type", "nvidia-l4")
 _BUCKET = (
     "--add-volume=name=checkpoint-volume,type=cloud-storage,bucket=gpu-checkpoints",

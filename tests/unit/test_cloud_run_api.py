@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from outlast.emulate.cloud_run import dockerfiles, log_filter, messages, selectors
+from outlast.emulate.cloud_run import calls, dockerfiles, log_filter, messages, selectors
 from outlast.emulate.cloud_run.images import Image
 from outlast.emulate.cloud_run.refusals import Refused
 from outlast.emulate.cloud_run.server import CloudRun
@@ -283,6 +283,21 @@ def test_lists_come_in_pages(client: Client) -> None:
     assert "continue" not in second["metadata"]
     for name in ("a", "b", "c"):
         client.ask("DELETE", f"{_API}/jobs/{name}")
+
+
+def test_each_region_has_its_own_jobs_and_the_host_without_a_region_lists_all(client: Client) -> None:
+    def at(region: str) -> str:
+        return f"http://{region}{calls.RUN_HOST}{_API}/jobs"
+
+    for region in ("us-central1-", "europe-west4-"):
+        assert client.ask("POST", at(region), _job())[0] == 200
+    assert client.ask("POST", at("europe-west4-"), _job())[0] == 409
+    found = client.ask("GET", at("europe-west4-"))[1]["items"]
+    assert [job["metadata"]["labels"]["cloud.googleapis.com/location"] for job in found] == ["europe-west4"]
+    assert len(client.ask("GET", at(""))[1]["items"]) == 2
+    assert "in region 'europe-west4'" in client.ask("GET", at("europe-west4-") + "/other")[1]["error"]["message"]
+    for region in ("us-central1-", "europe-west4-"):
+        client.ask("DELETE", at(region) + "/train")
 
 
 def test_what_is_not_exercised_is_said(client: Client) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,6 +80,13 @@ def _execute(cloud: CloudRun, mode: str, *, gpu: bool = False, **task: Any) -> E
     return cloud.execute("train")
 
 
+def _post(cloud: CloudRun, control: str, body: Any = None) -> Any:
+    """What the emulator's own control answers."""
+    raw = b"" if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(f"{cloud.url}/emulator/{control}", raw, timeout=10) as answer:
+        return json.loads(answer.read())
+
+
 def _lines(cloud: CloudRun) -> list[str]:
     return [entry.get("textPayload") or json.dumps(entry["jsonPayload"]) for entry in cloud.log_entries()]
 
@@ -99,7 +107,7 @@ def test_maintenance_ends_a_gpu_task_which_is_tried_again_in_a_fresh_container(t
     with _cloud(tmp_path) as cloud:
         execution = _execute(cloud, "once", gpu=True)
         _wait_for(cloud, "attempt 0")
-        assert cloud.maintain() == [0]
+        assert _post(cloud, "maintenance")["are"] == "terminated"
         assert _ends(execution) == [(143, "maintenance", False), (0, None, False)]
         assert execution.state.succeeded
         assert execution.state.retried == 1
@@ -176,7 +184,8 @@ def test_a_crash_gives_no_notice(tmp_path: Path) -> None:
     with _cloud(tmp_path) as cloud:
         execution = _execute(cloud, "once")
         _wait_for(cloud, "attempt 0")
-        assert cloud.crash() == [0]
+        told = _post(cloud, "crash", {"execution": execution.name, "task": 0})
+        assert told == {"execution": execution.name, "tasks": [0], "are": "killed"}
         assert _ends(execution) == [(137, "crash", True), (0, None, False)]
         assert not (tmp_path / "bucket" / "done").exists()
 

@@ -29,6 +29,19 @@ def test_requests_arrive_directly_and_through_a_proxy_setting() -> None:
         http.client.HTTPConnection("127.0.0.1", serving.port).connect()
 
 
+def test_a_page_in_a_browser_may_ask_nothing() -> None:
+    with Serving(Starlette(routes=[Route("/{path:path}", _say, methods=["POST"])])) as serving:
+        connection = http.client.HTTPConnection("127.0.0.1", serving.port)
+        statuses = []
+        for headers in ({}, {"Origin": "null"}):
+            connection.request("POST", "/x", b"{}", headers)
+            answer = connection.getresponse()
+            answer.read()
+            statuses.append(answer.status)
+        connection.close()
+    assert statuses == [200, 403]
+
+
 def test_time_is_scaled() -> None:
     assert TimeScale(60).here(3600) == 60
     with pytest.raises(ValueError, match="above 0"):

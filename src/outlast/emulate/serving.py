@@ -32,7 +32,7 @@ class Serving:
         self.port: int = listener.getsockname()[1]
         self.url = f"http://{address}:{self.port}"
         config = uvicorn.Config(
-            _origin_form(application),
+            _without_browsers(_origin_form(application)),
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -61,6 +61,19 @@ class Serving:
         """Stops listening, and ends requests under way after two seconds."""
         self._server.should_exit = True
         self._thread.join()
+
+
+def _without_browsers(application: Application) -> Application:
+    """Refuses what a page in a browser sends, known by its Origin: emulators run commands for whoever may ask."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and any(name == b"origin" for name, _ in scope["headers"]):
+            await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
+            await send({"type": "http.response.body", "body": b"not for pages in a browser\n"})
+            return
+        await application(scope, receive, send)
+
+    return serve
 
 
 def _origin_form(application: Application) -> Application:
