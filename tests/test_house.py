@@ -19,6 +19,7 @@ SOURCE = ROOT / "src" / "outlast"
 FLOOR_OF = {
     "errors": "words", "clock": "words", "events": "words", "console": "words", "threads": "words", "garbage": "words",
     "firmware": "words", "machine": "words", "mounts": "words", "urls": "words", "sqlite_files": "words",
+    "sqlite_errors": "words",
     "postgresql": "words", "paging": "words", "drift": "parts",
     "ports": "seams", "items": "seams", "disruptions": "seams", "limits": "seams", "registry": "seams",
     "settings": "seams",
