@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from outlast.containers.container import View
 from outlast.emulate.cloud_run import calls, dockerfiles, log_filter, messages, selectors
+from outlast.emulate.cloud_run import not_exercised as exercised
 from outlast.emulate.cloud_run.images import Image
 from outlast.emulate.cloud_run.refusals import Refused
 from outlast.emulate.cloud_run.server import CloudRun
@@ -303,7 +305,18 @@ def test_each_region_has_its_own_jobs_and_the_host_without_a_region_lists_all(cl
 def test_what_is_not_exercised_is_said(client: Client) -> None:
     said = " ".join(client.ask("GET", "/emulator")[1]["notExercised"])
     assert all(word in said for word in ("buckets", "memory", "GPU", "image", "network"))
-    assert tuple(client.cloud.not_exercised)
+    assert client.ask("GET", "/emulator")[1]["notExercised"] == list(client.cloud.not_exercised)
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_machine_that_cannot_keep_a_container_s_files_apart_says_so(
+    monkeypatch: pytest.MonkeyPatch, stays: bool
+) -> None:
+    if stays:  # as where no layer can be mounted: the container writes to this machine's files
+        monkeypatch.setattr(exercised, "View", lambda root, mounts, private: View(root, mounts))
+    exercised._files_go_with_a_container.cache_clear()
+    assert any("file system" in line for line in exercised.not_exercised()) is stays
+    exercised._files_go_with_a_container.cache_clear()
 
 
 def test_a_bucket_inside_an_image_is_refused(tmp_path: Path) -> None:

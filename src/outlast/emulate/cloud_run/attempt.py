@@ -110,7 +110,7 @@ class Attempt:
             stdout=output.stdout,
             stderr=output.stderr,
             isolated=True,
-            view=View(private / "root", mounts) if mounts else None,
+            view=View(private / "root", mounts, private=True),
         )
 
     def _attend(self, container: Container) -> None:
