@@ -37,6 +37,8 @@ print("The store is a", type(open_store("/checkpoints")).__name__)
 print("Resuming from step", job.resumed_from, flush=True)
 for step in job.steps(60):
     state["sum"] += state["rng"].standard_normal(4)
+    if step == 5:
+        print("in step 5", flush=True)
     time.sleep(0.03)
 result = pathlib.Path("/checkpoints/results")
 result.mkdir(exist_ok=True)
@@ -169,8 +171,7 @@ def test_the_tutorial_deploy_execute_maintenance_retry_resumed_succeeded(desk: D
     started = desk.gcloud("run", "jobs", "execute", "gpu-resilient-job")
     assert "has successfully started running." in started
     execution = desk.newest("gpu-resilient-job")
-    desk.wait_for("Resuming from step None", execution)
-    time.sleep(0.5)
+    desk.wait_for("in step 5", execution)
     assert desk.cloud.maintain(execution) == [0]
     assert desk.cloud.execution(execution).wait(60)
 
@@ -235,8 +236,7 @@ def test_a_bucket_may_be_a_real_mount_of_one(desk: Desk) -> None:
     job["spec"]["template"]["spec"] |= {"taskCount": 1}
     desk.cloud.deploy(job)
     execution = desk.cloud.execute("mounted")
-    desk.wait_for("Resuming from step None", execution.name)
-    time.sleep(0.8)
+    desk.wait_for("in step 5", execution.name)
     assert desk.cloud.maintain(execution.name) == [0]
     assert execution.wait(60)
     assert [(one.end.exit_code, one.end.cause) for one in execution.attempts] == [(143, "maintenance"), (0, None)]
@@ -247,8 +247,9 @@ def test_a_bucket_may_be_a_real_mount_of_one(desk: Desk) -> None:
 
 
 def test_a_timeout_is_told_as_a_failure_though_the_program_leaves_with_0(desk: Desk) -> None:
-    limits = ("--task-timeout", "2s", "--max-retries", "1")
-    desk.gcloud("run", "jobs", "deploy", "slow", "--image", "example/hangs", *limits)
+    job = yaml.safe_load(_MANIFEST.replace("replaced", "slow").replace("timeoutSeconds: '43200'", "timeoutSeconds: 2"))
+    job["spec"]["template"]["spec"] |= {"taskCount": 1}
+    desk.cloud.deploy(job, region=_REGION[1])
     assert "The execution failed." in desk.gcloud("run", "jobs", "execute", "slow", "--wait", code=1)
     execution = desk.newest("slow")
     described = desk.gcloud("run", "jobs", "executions", "describe", execution)

@@ -61,9 +61,9 @@ def _cloud(tmp_path: Path, speed: float = 20.0) -> Iterator[CloudRun]:
         yield cloud
 
 
-def _execute(cloud: CloudRun, mode: str, *, gpu: bool = False, **task: Any) -> Execution:
+def _execute(cloud: CloudRun, mode: str, *, name: str = "train", gpu: bool = False, **task: Any) -> Execution:
     """Deploys a job and executes it, by the API's own verbs."""
-    tasks = {name: task.pop(name) for name in ("taskCount", "parallelism") if name in task}
+    tasks = {key: task.pop(key) for key in ("taskCount", "parallelism") if key in task}
     container: dict[str, Any] = {
         "image": "task",
         "args": [mode],
@@ -76,11 +76,11 @@ def _execute(cloud: CloudRun, mode: str, *, gpu: bool = False, **task: Any) -> E
     document = {
         "apiVersion": "run.googleapis.com/v1",
         "kind": "Job",
-        "metadata": {"name": "train"},
+        "metadata": {"name": name},
         "spec": {"template": {"spec": {**tasks, "template": {"spec": spec}}}},
     }
     cloud.deploy(document)
-    return cloud.execute("train")
+    return cloud.execute(name)
 
 
 def _post(cloud: CloudRun, control: str, body: Any = None) -> Any:
@@ -143,7 +143,7 @@ def test_who_does_not_hear_is_killed_when_the_grace_is_over(tmp_path: Path) -> N
         began = time.monotonic()
         cloud.maintain(execution.name, 0)
         assert _ends(execution) == [(137, "maintenance", True)]
-        assert 0.5 <= time.monotonic() - began < 3, "10 s at 20 times the speed"
+        assert 0.5 <= time.monotonic() - began < 8, "10 s at 20 times the speed"
         assert "Container terminated on signal 9." in _lines(cloud)
     assert execution.state.count("Failed") == 1
 
@@ -157,17 +157,17 @@ def test_who_leaves_with_0_at_maintenance_has_succeeded_in_the_platform_s_eyes(t
         assert execution.state.succeeded
 
 
-@pytest.mark.parametrize("mode", ["lies", "waits"])
-def test_a_timeout_is_a_failure_whatever_the_exit_code(tmp_path: Path, mode: str) -> None:
+def test_a_timeout_is_a_failure_whatever_the_exit_code(tmp_path: Path) -> None:
     with _cloud(tmp_path) as cloud:
-        execution = _execute(cloud, mode, timeoutSeconds=8, maxRetries=1)
-        code = 0 if mode == "lies" else 143
-        assert _ends(execution) == [(code, "timeout", False)] * 2
-        assert execution.state.count("Failed") == 1
-        assert execution.state.first_failed is not None
-        assert execution.state.first_failed.last is not None
-        assert execution.state.first_failed.last.message == "The configured timeout was reached."
-        assert sum("maximum timeout of 8 seconds" in line for line in _lines(cloud)) == 2
+        limits = {"timeoutSeconds": 30, "maxRetries": 1}
+        executions = {0: _execute(cloud, "lies", name="lies", **limits), 143: _execute(cloud, "waits", **limits)}
+        for code, execution in executions.items():
+            assert _ends(execution) == [(code, "timeout", False)] * 2
+            assert execution.state.count("Failed") == 1
+            assert execution.state.first_failed is not None
+            assert execution.state.first_failed.last is not None
+            assert execution.state.first_failed.last.message == "The configured timeout was reached."
+        assert sum("maximum timeout of 30 seconds" in line for line in _lines(cloud)) == 4
 
 
 def test_a_task_fails_when_its_retries_are_used_up(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from outlast.emulate.scale import TimeScale
 from outlast.emulate.serving import Serving
+from outlast.errors import SettingsError
 
 
 async def _say(request: Request) -> PlainTextResponse:
@@ -40,6 +41,11 @@ def test_a_page_in_a_browser_may_ask_nothing() -> None:
             statuses.append(answer.status)
         connection.close()
     assert statuses == [200, 403]
+
+
+def test_a_port_that_is_taken_is_a_wrong_setting() -> None:
+    with Serving(Starlette()) as serving, pytest.raises(SettingsError, match=f"port {serving.port} of 127.0.0.1"):
+        Serving(Starlette(), port=serving.port)
 
 
 def test_time_is_scaled() -> None:

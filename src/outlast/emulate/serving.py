@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
+from outlast.errors import SettingsError
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -23,12 +25,17 @@ class Serving:
     """A running server; use as a context manager, or call `close`.
 
     `port` 0 takes a free one; `address` may be another loopback or link-local address of this machine.
+    Raises SettingsError for a port that is taken.
     """
 
     def __init__(self, application: Application, *, port: int = 0, address: str = LOOPBACK) -> None:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((address, port))
+        try:
+            listener.bind((address, port))
+        except OSError as error:
+            listener.close()
+            raise SettingsError(f"port {port} of {address} cannot be served: {error.strerror}") from error
         self.port: int = listener.getsockname()[1]
         self.url = f"http://{address}:{self.port}"
         config = uvicorn.Config(

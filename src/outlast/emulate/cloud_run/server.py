@@ -54,7 +54,11 @@ class CloudRun:
         self._service = Service(found, buckets=mounted, environment=by_attempt, scale=scale or TimeScale())
         self.not_exercised = not_exercised()
         self._configuration: tempfile.TemporaryDirectory[str] | None = None
-        self._serving = Serving(application(self._service), port=port)
+        try:
+            self._serving = Serving(application(self._service), port=port)
+        except BaseException:
+            self._service.close()
+            raise
         self.url = self._serving.url
 
     def __enter__(self) -> "CloudRun":
