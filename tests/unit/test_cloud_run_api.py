@@ -354,7 +354,7 @@ _DOCKERFILE = """
 FROM python:3.12 AS build
 CMD ["never"]
 from python:3.12-slim
-WORKDIR /srv/
+WORKDIR /mnt/
 WORKDIR app
 ENV A=1 B="two words"
 env C three words
@@ -370,7 +370,7 @@ CMD ["python", \\
 def test_a_dockerfile_says_how_its_image_starts() -> None:
     start = dockerfiles.read_start(_DOCKERFILE)
     assert (start.entry_point, start.arguments) == (("outlast", "run", "--"), ("python", "task.py"))
-    assert str(start.folder) == "/srv/app"
+    assert str(start.folder) == "/mnt/app"
     assert start.variables == {"A": "1", "B": "two words", "C": "three words"}
     # Single quotes are no JSON: this is the shell form, in which sh gets the signals.
     assert dockerfiles.read_start("CMD ['python', 'task.py']").arguments == ("/bin/sh", "-c", "['python', 'task.py']")

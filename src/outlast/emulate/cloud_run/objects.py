@@ -15,7 +15,7 @@ from outlast.emulate.cloud_run.messages import written
 API_VERSION = "run.googleapis.com/v1"
 JOB_LABEL, EXECUTION_LABEL = "run.googleapis.com/job", "run.googleapis.com/execution"
 RUNNING_STATE_LABEL = "run.googleapis.com/runningState"
-_CONSOLE = "https:" + "//console.cloud.google.com"
+_CONSOLE = "https://console.cloud.google.com"
 
 
 def execution_object(execution: Execution) -> dict[str, Any]:
