@@ -26,6 +26,7 @@ from outlast.errors import SettingsError
 _API = "/apis/run.googleapis.com/v1/namespaces/demo"
 _TASK = ("spec", "template", "spec", "template", "spec")
 _CONTAINER = (*_TASK, "containers", 0)
+_MEMORY = [{"name": "m", "emptyDir": {}}]
 _IMAGE = (*_CONTAINER, "image")
 _TOO_MANY = [{"name": f"V{n}", "value": "x"} for n in range(1001)]
 _GPU = {"run.googleapis.com/accelerator": "nvidia-l4"}
@@ -146,6 +147,19 @@ _REFUSED = {
         _with(_job(), (*_CONTAINER, "volumeMounts"), [{"name": "v", "mountPath": "/v"}]),
         "there is no volume 'v'",
     ),
+    **{
+        f"a volume {what}": (
+            _with(_with(_job(), (*_TASK, "volumes"), _MEMORY), (*_CONTAINER, "volumeMounts"), mounts),
+            words,
+        )
+        for what, mounts, words in (
+            ("at no path", [{"name": "m", "mountPath": "data"}], "mountPath: should be an absolute path"),
+            ("at the root", [{"name": "m", "mountPath": "/"}], "mountPath: should be an absolute path"),
+            ("over processes", [{"name": "m", "mountPath": "/proc/x"}], "nothing can be mounted at /proc/x"),
+            ("that leads out", [{"name": "m", "mountPath": "/m", "subPath": "a/../../b"}], "leads out of the volume"),
+            ("in another", [{"name": "m", "mountPath": "/m"}, {"name": "m", "mountPath": "/m/n"}], "mounted below it"),
+        )
+    },
     "an unknown annotation": (
         _with(_job(), ("spec", "template", "metadata", "annotations"), {"run.googleapis.com/gpu-zonal": "x"}),
         "gpu-zonal",

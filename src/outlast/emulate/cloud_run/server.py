@@ -27,13 +27,14 @@ _OF_AN_IMAGE = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "PYTH
 class CloudRun:
     """Cloud Run jobs on loopback; use as a context manager, or call `close`, which kills what still runs.
 
-    folder: the files of every image that `images` does not name; each attempt starts in a fresh copy of them.
+    folder: the files of every image that `images` does not name; each attempt starts in a fresh copy of them, less
+    what a rehearsal leaves out as well: .git, virtual environments, stores, and what .gitignore names.
     images: a folder and a command for images whose containers give no command.
     buckets: the folder that stands for each bucket; it may be a mounted bucket.
     environment: the variables that the images set, or a function that gives them for an attempt; by default a few of
     this process, such as PATH. A job's own variables and the platform's come on top.
-    Raises SettingsError for a bucket's folder in an image's.
     scale: how much faster the platform's graces, timeouts and notices pass; OUTLAST_GRACE then tells the tasks.
+    Raises SettingsError for a bucket's folder in an image's, and for a port that is taken.
     """
 
     def __init__(

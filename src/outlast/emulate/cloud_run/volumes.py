@@ -9,6 +9,7 @@ from outlast.containers.container import Mount
 from outlast.emulate.cloud_run.refusals import invalid, not_emulated
 
 _GCSFUSE = "gcsfuse.run.googleapis.com"
+_NO_PLACES = ("dev", "proc", "sys")  # Cloud Run, "Cloud Storage volume mounts for jobs" (2026-11-30)
 _TASK = "spec.template.spec.template.spec"
 
 
@@ -54,6 +55,10 @@ def _check_mounts(mounts: list[dict[str, Any]], at: str, names: set[str]) -> Non
         place = PurePosixPath(mount.get("mountPath", ""))
         if not place.is_absolute() or len(place.parts) < 2 or ".." in place.parts:
             raise invalid(f"{at}[{number}].mountPath", f"should be an absolute path, not '{place}'.")
+        if place.parts[1] in _NO_PLACES:
+            raise invalid(f"{at}[{number}].mountPath", f"nothing can be mounted at {place}.")
+        if ".." in PurePosixPath(mount.get("subPath", "")).parts:
+            raise invalid(f"{at}[{number}].subPath", f"'{mount['subPath']}' leads out of the volume.")
         places.append(place)
     for place in places:
         if sum(place == other or place in other.parents for other in places) > 1:
