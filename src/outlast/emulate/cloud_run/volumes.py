@@ -9,7 +9,7 @@ from outlast.containers.container import Mount
 from outlast.emulate.cloud_run.refusals import invalid, not_emulated
 
 _GCSFUSE = "gcsfuse.run.googleapis.com"
-_NO_PLACES = ("dev", "proc", "sys")  # Cloud Run, "Cloud Storage volume mounts for jobs" (2026-11-30)
+_NO_PLACES = ("dev", "proc", "sys")  # a container could not work without its own
 _TASK = "spec.template.spec.template.spec"
 
 
