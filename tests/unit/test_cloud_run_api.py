@@ -1,5 +1,6 @@
 """What the emulated Cloud Run API takes and refuses, and how its logs are read; over HTTP, without gcloud."""
 
+import contextlib
 import copy
 import hashlib
 import http.client
@@ -15,9 +16,7 @@ from typing import Any
 
 import pytest
 
-from outlast.containers.container import View
 from outlast.emulate.cloud_run import calls, dockerfiles, log_filter, messages, selectors
-from outlast.emulate.cloud_run import not_exercised as exercised
 from outlast.emulate.cloud_run.images import Image
 from outlast.emulate.cloud_run.refusals import Refused
 from outlast.emulate.cloud_run.server import CloudRun
@@ -33,20 +32,18 @@ _GPU = {"run.googleapis.com/accelerator": "nvidia-l4"}
 
 
 class Client:
-    """Asks the emulator, one connection for all."""
+    """Asks the emulator."""
 
     def __init__(self, cloud: CloudRun) -> None:
         self.cloud = cloud
-        self._connection = http.client.HTTPConnection(cloud.url.removeprefix("http://"))
-
-    def close(self) -> None:
-        self._connection.close()
+        self._address = cloud.url.removeprefix("http://")
 
     def ask(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> tuple[int, Any]:
         raw = body if isinstance(body, bytes | None) else json.dumps(body)
-        self._connection.request(method, path, raw, {"Content-Type": content_type})
-        answer = self._connection.getresponse()
-        return answer.status, json.loads(answer.read())
+        with contextlib.closing(http.client.HTTPConnection(self._address)) as connection:
+            connection.request(method, path, raw, {"Content-Type": content_type})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +53,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     images["example/empty"] = Image(folder)
     buckets = {"my-bucket": tmp_path_factory.mktemp("bucket")}
     with CloudRun(folder=folder, images=images, buckets=buckets) as cloud:
-        found = Client(cloud)
-        yield found
-        found.close()
+        yield Client(cloud)
 
 
 def _job(name: str = "train") -> dict[str, Any]:
@@ -320,17 +315,6 @@ def test_what_is_not_exercised_is_said(client: Client) -> None:
     said = " ".join(client.ask("GET", "/emulator")[1]["notExercised"])
     assert all(word in said for word in ("buckets", "memory", "GPU", "image", "network"))
     assert client.ask("GET", "/emulator")[1]["notExercised"] == list(client.cloud.not_exercised)
-
-
-@pytest.mark.parametrize("stays", [False, True])
-def test_a_machine_that_cannot_keep_a_container_s_files_apart_says_so(
-    monkeypatch: pytest.MonkeyPatch, stays: bool
-) -> None:
-    if stays:  # as where no layer can be mounted: the container writes to this machine's files
-        monkeypatch.setattr(exercised, "View", lambda root, mounts, private: View(root, mounts))
-    exercised._files_go_with_a_container.cache_clear()
-    assert any("file system" in line for line in exercised.not_exercised()) is stays
-    exercised._files_go_with_a_container.cache_clear()
 
 
 def test_a_bucket_inside_an_image_is_refused(tmp_path: Path) -> None:

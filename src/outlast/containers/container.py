@@ -60,7 +60,8 @@ class Mount:
 class View:
     """What an isolated container sees besides this machine's files. `root`: an empty folder of its own, for that.
 
-    `private`: what it writes elsewhere than to its mounts is lost with it, as far as this machine can do that.
+    `private`: what it writes elsewhere than to its mounts is lost with it; where this machine cannot do that it may
+    not write.
     """
 
     root: Path
@@ -213,8 +214,6 @@ class Container:
 
     def _kill_first(self) -> None:
         """The end of a namespace's PID 1 is that of all its processes."""
-        if self._init is not None and self.wait(0)[0]:
-            return  # the init is about to leave with the command's exit code
         root = self._first if self._init is None else self._init
         if root is not None:
             with contextlib.suppress(ProcessLookupError):

@@ -12,7 +12,7 @@ from outlast.emulate.cloud_run import log_filter
 from outlast.emulate.cloud_run.builds import Builds
 from outlast.emulate.cloud_run.calls import Call, number, route, unknown_verb
 from outlast.emulate.cloud_run.execution import Execution
-from outlast.emulate.cloud_run.not_exercised import not_exercised
+from outlast.emulate.cloud_run.not_exercised import NOT_EXERCISED
 from outlast.emulate.cloud_run.objects import API_VERSION, execution_object, task_object
 from outlast.emulate.cloud_run.refusals import Refused, does_not_exist
 from outlast.emulate.cloud_run.selectors import parse_selector
@@ -188,7 +188,7 @@ class _Controls:
         return {
             "emulates": "Cloud Run jobs",
             "speed": self._service.scale.factor,
-            "notExercised": list(not_exercised()),
+            "notExercised": list(NOT_EXERCISED),
         }
 
     def maintenance(self, call: Call) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from outlast.platforms.cloud_run import CloudRunPlatform
 Order = Literal["maintenance", "cancelled", "crash", "migration"]
 _BEFORE_MIGRATION_SECONDS, _STANDS_STILL_SECONDS = 10.0, 1.0
 _LONGEST_WAIT_SECONDS = 3600.0  # poll() takes no endless timeout
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - each container has its own
 _SIGKILLED = 128 + signal.SIGKILL
 _PREEMPTED = (
     "Container instance preemption initiated by the platform due to underlying hardware maintenance. "
@@ -95,12 +96,11 @@ class Attempt:
     def _start(self, private: Path, output: "_Output") -> Container:
         files = private / "files"
         self._launch.copy_files(files)
-        for name in ("tmp", "root"):
+        for name in ("tmp", "shm", "root"):
             (private / name).mkdir()
-        mounts, folder = self._launch.mounts(private), files
-        if self._launch.working_folder is not None:
-            folder = self._launch.working_folder
-            mounts = (Mount(files, folder), *mounts)
+        folder = self._launch.working_folder or files
+        # What else it writes goes to memory; its own folders are as large as this machine's disk.
+        own = (Mount(files, folder), Mount(private / "tmp", private / "tmp"), Mount(private / "shm", _SHARED_MEMORY))
         environment = {**self._launch.environment, "PWD": str(folder)}
         environment.setdefault("TMPDIR", str(private / "tmp"))
         return Container(
@@ -110,7 +110,7 @@ class Attempt:
             stdout=output.stdout,
             stderr=output.stderr,
             isolated=True,
-            view=View(private / "root", mounts, private=True),
+            view=View(private / "root", (*own, *self._launch.mounts(private)), private=True),
         )
 
     def _attend(self, container: Container) -> None:

@@ -11,7 +11,7 @@ from outlast.emulate.cloud_run.calls import DEFAULT_REGION, RUN_HOST
 from outlast.emulate.cloud_run.execution import Execution, Place
 from outlast.emulate.cloud_run.images import Image, Images
 from outlast.emulate.cloud_run.messages import read
-from outlast.emulate.cloud_run.not_exercised import not_exercised
+from outlast.emulate.cloud_run.not_exercised import NOT_EXERCISED
 from outlast.emulate.cloud_run.refusals import Refused
 from outlast.emulate.cloud_run.service import Environment, Service
 from outlast.emulate.scale import TimeScale
@@ -53,7 +53,7 @@ class CloudRun:
         of_images = default_environment() if environment is None else environment
         by_attempt = of_images if callable(of_images) else lambda _identity: of_images
         self._service = Service(found, buckets=mounted, environment=by_attempt, scale=scale or TimeScale())
-        self.not_exercised = not_exercised()
+        self.not_exercised = NOT_EXERCISED
         self._configuration: tempfile.TemporaryDirectory[str] | None = None
         try:
             self._serving = Serving(application(self._service), port=port)
