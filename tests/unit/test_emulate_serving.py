@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from outlast.emulate.scale import TimeScale
 from outlast.emulate.serving import Serving
+from outlast.errors import SettingsError
 
 
 async def _say(request: Request) -> PlainTextResponse:
@@ -27,6 +28,24 @@ def test_requests_arrive_directly_and_through_a_proxy_setting() -> None:
     assert answers == ["/x|b=1|None", "/apis/a b|alt=json|us-central1-run.local.test"]
     with pytest.raises(ConnectionRefusedError):
         http.client.HTTPConnection("127.0.0.1", serving.port).connect()
+
+
+def test_a_page_in_a_browser_may_ask_nothing() -> None:
+    with Serving(Starlette(routes=[Route("/{path:path}", _say, methods=["POST"])])) as serving:
+        connection = http.client.HTTPConnection("127.0.0.1", serving.port)
+        statuses = []
+        for headers in ({}, {"Origin": "null"}):
+            connection.request("POST", "/x", b"{}", headers)
+            answer = connection.getresponse()
+            answer.read()
+            statuses.append(answer.status)
+        connection.close()
+    assert statuses == [200, 403]
+
+
+def test_a_port_that_is_taken_is_a_wrong_setting() -> None:
+    with Serving(Starlette()) as serving, pytest.raises(SettingsError, match=f"port {serving.port} of 127.0.0.1"):
+        Serving(Starlette(), port=serving.port)
 
 
 def test_time_is_scaled() -> None:

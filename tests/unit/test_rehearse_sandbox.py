@@ -1,5 +1,6 @@
 """A copy holds what the program works with, and nothing that leads back to the original."""
 
+import json
 import os
 import socket
 import subprocess
@@ -97,14 +98,19 @@ def test_the_size_counts_what_is_copied_only(source: Path) -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="namespaces are Linux's")
+@pytest.mark.parametrize("place", ["first", "below-init"])
 @pytest.mark.parametrize(
-    ("command", "code"), [("exit 7", 7), ("sleep 9 & kill -9 $!; wait $!; exit 3", 3), ("exit 143", 143)]
+    ("command", "code"),
+    [("exit 7", 7), ("sleep 9 & kill -9 $!; wait $!; exit 3", 3), ("exit 143", 143), ("kill -9 $$; sleep 9", None)],
 )
-def test_the_launcher_passes_exit_codes_on(command: str, code: int) -> None:
+def test_the_launcher_passes_exit_codes_on(command: str, code: int | None, place: str) -> None:
     from outlast.containers import launcher
     from outlast.containers.container import can_isolate
 
     if not can_isolate():
         pytest.skip("no PID namespaces here")
-    words = [sys.executable, "-I", "-S", launcher.__file__, "2", "sh", "-c", command]
+    how = json.dumps({"status": 2, "below_init": place == "below-init"})
+    words = [sys.executable, "-I", "-S", launcher.__file__, how, "sh", "-c", command]
+    if code is None:  # PID 1 of a namespace cannot be killed from within it
+        code, words[-1] = (137, command) if place == "below-init" else (0, command.replace("9 $$; sleep 9", "9 $$"))
     assert subprocess.run(words, stderr=subprocess.PIPE, check=False).returncode == code

@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
+from outlast.errors import SettingsError
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -23,16 +25,21 @@ class Serving:
     """A running server; use as a context manager, or call `close`.
 
     `port` 0 takes a free one; `address` may be another loopback or link-local address of this machine.
+    Raises SettingsError for a port that is taken.
     """
 
     def __init__(self, application: Application, *, port: int = 0, address: str = LOOPBACK) -> None:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((address, port))
+        try:
+            listener.bind((address, port))
+        except OSError as error:
+            listener.close()
+            raise SettingsError(f"port {port} of {address} cannot be served: {error.strerror}") from error
         self.port: int = listener.getsockname()[1]
         self.url = f"http://{address}:{self.port}"
         config = uvicorn.Config(
-            _origin_form(application),
+            _without_browsers(_origin_form(application)),
             lifespan="off",
             log_config=None,
             access_log=False,
@@ -61,6 +68,19 @@ class Serving:
         """Stops listening, and ends requests under way after two seconds."""
         self._server.should_exit = True
         self._thread.join()
+
+
+def _without_browsers(application: Application) -> Application:
+    """Refuses what a page in a browser sends, known by its Origin: emulators run commands for whoever may ask."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and any(name == b"origin" for name, _ in scope["headers"]):
+            await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
+            await send({"type": "http.response.body", "body": b"not for pages in a browser\n"})
+            return
+        await application(scope, receive, send)
+
+    return serve
 
 
 def _origin_form(application: Application) -> Application:
