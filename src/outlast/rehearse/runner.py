@@ -12,6 +12,7 @@ from outlast.containers.container import can_isolate
 from outlast.registry import platform_named
 from outlast.rehearse.attempt import Attempt, tail
 from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
+from outlast.rehearse.cut_saves import can_cut, cut_everywhere
 from outlast.rehearse.display import Display, SilentDisplay
 from outlast.rehearse.interrupted import run_interrupted
 from outlast.rehearse.report import Report
@@ -156,7 +157,21 @@ class _Rehearsal:
             self.display.say(
                 f"the job finished after {landed} of {planned} interruptions: too late; once more, earlier"
             )
+        evidence = self._with_cut_saves(first, evidence, with_stdout=not noisy)
         return self._report(first, stage, evidence, noisy=noisy)
+
+    def _with_cut_saves(self, first: Baseline, evidence: Evidence, *, with_stdout: bool) -> Evidence:
+        """Also kills attempts at each place of a save, where nothing else has decided yet."""
+        if judge(evidence)[0] != "survived" or not evidence.saves or not can_cut(self.site):
+            return evidence
+
+        def compare(stage: Stage, last: int) -> list[Result]:
+            return self._compare(first, outcome_of(stage, last), with_stdout=with_stdout)
+
+        hung_seconds = self.site.limits.hung_seconds(evidence.baseline_seconds)
+        seconds = evidence.baseline_seconds
+        cuts = cut_everywhere(self.site, compare, seconds=seconds, hung_seconds=hung_seconds, display=self.display)
+        return replace(evidence, cuts=cuts)
 
     def _baseline(self, number: int) -> Baseline:
         with self.display.working(f"uninterrupted run {number}"):
@@ -226,6 +241,7 @@ class _Rehearsal:
             real_store=request.real_store,
             saves=evidence.saves,
             in_place=request.in_place,
+            cuts=evidence.cuts,
         )
         if noisy:
             not_exercised.append("standard output's last line, in which the uninterrupted runs differ")
@@ -242,6 +258,7 @@ class _Rehearsal:
             baseline_seconds=evidence.baseline_seconds,
             baseline_exit_code=first.attempt.exit_code,
             attempts=evidence.attempts,
+            cut_saves=evidence.cuts.places if evidence.cuts else (),
             results=evidence.results,
             output=output,
             kept=self.kept,

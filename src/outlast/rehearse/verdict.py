@@ -8,6 +8,7 @@ from typing import Literal
 from outlast.clock import format_duration
 from outlast.ports import PlatformFacts
 from outlast.rehearse.attempt import Attempt
+from outlast.rehearse.cut_saves import CutSaves
 from outlast.rehearse.findings import find_in_notices, find_in_progress, find_in_restores, restored_faithfully
 from outlast.rehearse.results import STDOUT, Result
 from outlast.rehearse.scenario import Interruption, kinds_needed
@@ -35,6 +36,7 @@ class Evidence:
     between_baselines: tuple[Result, ...]
     nearest: tuple[Result, ...]
     last_words: str = ""
+    cuts: CutSaves | None = None
 
     @property
     def last(self) -> Attempt:
@@ -107,6 +109,8 @@ def _decide(evidence: Evidence) -> tuple[Verdict, list[str]]:
         return "not-survived", [*_name_different(evidence)]
     if evidence.missing_kinds:
         return "could-not-rehearse", [_too_short(evidence)]
+    if evidence.cuts is not None and evidence.cuts.broken:
+        return "not-survived", [*evidence.cuts.broken]
     return "survived", [*_own_failures(evidence)]
 
 
@@ -173,7 +177,9 @@ def _own_failures(evidence: Evidence) -> Iterator[str]:
             yield f"attempt {attempt.number} failed by itself with exit code {attempt.exit_code}; a retry mended it"
 
 
-def what_was_not_exercised(*, isolated: bool, real_store: bool, saves: bool, in_place: bool) -> list[str]:
+def what_was_not_exercised(
+    *, isolated: bool, real_store: bool, saves: bool, in_place: bool, cuts: CutSaves | None
+) -> list[str]:
     """What a rehearsal on one machine says nothing about."""
     said = [] if real_store else ["the real bucket or disk: everything was kept in a local folder"]
     said += [
@@ -187,6 +193,10 @@ def what_was_not_exercised(*, isolated: bool, real_store: bool, saves: bool, in_
         said.append("PID namespace (your process was not PID 1)")
     if not saves:
         said.append("an interruption in the middle of a save: the program was not seen to save")
+    elif cuts is None:
+        said.append("each place between two file operations of a save")
+    elif cuts.left:
+        said.append(f"{cuts.left} places between two file operations: no time was left for them")
     if in_place:
         said.append("a fresh copy: all runs shared your folder; what they made was set aside between them")
     return said
