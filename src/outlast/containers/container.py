@@ -42,8 +42,8 @@ def can_isolate() -> bool:
 
 
 def _launch(status: int, command: Sequence[str], calls: CallWatch | None) -> tuple[str, ...]:
-    how = (str(calls.descriptor), filter_program().hex()) if calls is not None else ("-1", "")
-    return (sys.executable, "-I", "-S", launcher.__file__, str(status), *how, *command)
+    how = f"{status}:{calls.descriptor}:{filter_program().hex()}" if calls is not None else str(status)
+    return (sys.executable, "-I", "-S", launcher.__file__, how, *command)
 
 
 class Container:

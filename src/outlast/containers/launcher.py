@@ -103,4 +103,6 @@ def _check(result: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), bytes.fromhex(sys.argv[3]), sys.argv[4:]))
+    status, *filtered = sys.argv[1].split(":")  # STATUS, or STATUS:SOCKET:PROGRAM in hexadecimal digits
+    calls, program = (int(filtered[0]), bytes.fromhex(filtered[1])) if filtered else (-1, b"")
+    sys.exit(main(int(status), calls, program, sys.argv[2:]))

@@ -56,6 +56,7 @@ class Attempt:
     resumed_from_step: int | None = None
     worked_seconds: float = 0.0  # from the first sign of work, as far as one was looked for
     commits: int = 0
+    writes: int = 0  # that were seen in the copy
     checked_leaves: int = 0
     different_leaves: tuple[str, ...] = ()
     notice: NoticeView | None = None
@@ -204,6 +205,7 @@ class _Driver:
             interrupted_at_seconds=None if at is None else at - started,
             stopped_after_seconds=ended_at - at if at is not None and progress.notice else None,
             worked_seconds=0.0 if began is None else max(0.0, ended_at - began),
+            writes=len(self._watch.writes_since(started)),
             notice=progress.notice,
         )
         return add_events(attempt, read_events(self._stage, self._number), notice_at=at if progress.notice else None)

@@ -37,6 +37,7 @@ class Evidence:
     nearest: tuple[Result, ...]
     last_words: str = ""
     cuts: CutSaves | None = None
+    baseline_writes: int = 0
 
     @property
     def last(self) -> Attempt:
@@ -59,6 +60,11 @@ class Evidence:
     def unstable(self) -> list[Result]:
         """Results in which the uninterrupted runs themselves differ."""
         return [result for result in self.between_baselines if not result.same]
+
+    @property
+    def killed_with_notice(self) -> bool:
+        """Whether a notice was of no use: the platform had to kill what it had warned."""
+        return any(attempt.ended_by == "SIGKILL after the grace" for attempt in self.attempts)
 
     @property
     def missing_kinds(self) -> list[str]:
@@ -92,8 +98,17 @@ def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
     verdict, reasons = _decide(evidence)
     found = [*find_in_notices(evidence.attempts, grace_seconds=evidence.grace_seconds)]
     found += find_in_restores(evidence.attempts)
-    found += find_in_progress(evidence.attempts, saves=evidence.saves, baseline_seconds=evidence.baseline_seconds)
-    return verdict, [*reasons, *found]
+    again = find_in_progress(
+        evidence.attempts,
+        saves=evidence.saves,
+        baseline_seconds=evidence.baseline_seconds,
+        baseline_writes=evidence.baseline_writes,
+    )
+    if verdict == "survived" and (evidence.killed_with_notice or find_in_restores(evidence.attempts)):
+        verdict = "not-survived"
+    if verdict == "survived" and evidence.saves and again:
+        verdict = "not-survived"
+    return verdict, [*reasons, *found, *again]
 
 
 def _decide(evidence: Evidence) -> tuple[Verdict, list[str]]:
@@ -178,7 +193,7 @@ def _own_failures(evidence: Evidence) -> Iterator[str]:
 
 
 def what_was_not_exercised(
-    *, isolated: bool, real_store: bool, saves: bool, in_place: bool, cuts: CutSaves | None
+    *, isolated: bool, real_store: bool, saves: bool, in_place: bool, cuts: CutSaves | None = None
 ) -> list[str]:
     """What a rehearsal on one machine says nothing about."""
     said = [] if real_store else ["the real bucket or disk: everything was kept in a local folder"]
