@@ -45,6 +45,8 @@ def run_baseline(site: Site, number: int) -> Baseline:
     before = list_files(stage.folder)
     with WriteWatch(stage.folder) as watch, WriteWatch(stage.logs) as outputs:
         attempt = site.run(stage, 0, watch=watch)
+        watch.settle()
+        outputs.settle()
         writes = watch.writes_since(attempt.started_at)
         output = outputs.writes_since(attempt.started_at)
     printed = [one.at for one in output if one.path in _output_names(stage)]

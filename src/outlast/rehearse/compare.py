@@ -108,7 +108,8 @@ def _compare_texts(name: str, expected: str, actual: str) -> Distance:
     detail = _differs(name, expected, actual)
     if frame != other_frame:
         return Distance(math.inf, detail)
-    return Distance(max(map(_relative, numbers, others), default=0.0), detail)
+    farthest = max(map(_relative, numbers, others), default=0.0)
+    return Distance(farthest, detail + _apart(farthest))
 
 
 def _compare_arrays(name: str, expected: Numbers, actual: Numbers) -> Distance:
@@ -156,9 +157,12 @@ def _first_difference(a: bytes, b: bytes) -> int:
 def _differs(name: str, expected: Leaf, actual: Leaf) -> str:
     text = f"{name}: expected {_show(expected)}, found {_show(actual)}"
     if isinstance(expected, int | float) and isinstance(actual, int | float):
-        relative = _relative(expected, actual)
-        text += "" if math.isinf(relative) else f", which is {relative:.2g} of its size apart"
+        text += _apart(_relative(expected, actual))
     return text
+
+
+def _apart(relative: float) -> str:
+    return "" if math.isinf(relative) or relative == 0.0 else f", which is {relative:.2g} of its size apart"
 
 
 def _show(leaf: Leaf) -> str:

@@ -31,6 +31,8 @@ _WHOLE_SAVES = (
     "make each save one step for whoever reads it: write it under a new name, close it, then os.replace(); "
     "what says that it is complete comes last, or is in the same file"
 )
+_TEMPORARY = "$TMPDIR/"
+_STATE_LIKE = 3  # a file that one attempt writes anew so often is a state
 _FAILURES = 2  # in a row: it does not get over what the kill left
 
 # Of outlast's own store only these are cut: what else is in it is no part of a save.
@@ -64,6 +66,7 @@ class Chain:
     stage: Stage
     cuts: tuple[Cut, ...]
     left: frozenset[Place]
+    elsewhere: Counter[str]  # files outside of the copy, and how often one attempt wrote each anew
 
     @property
     def finished(self) -> bool:
@@ -75,33 +78,39 @@ class Chain:
 
 
 def can_cut(site: Site) -> bool:
-    """Whether this machine can hold an attempt at a file operation."""
-    return site.isolated and can_watch()
+    """Whether attempts can be held at file operations here, each chain in a copy of its own."""
+    return site.isolated and site.copies is not None and can_watch()
 
 
 @dataclass(slots=True)
-class _Knife:
+class Knife:
     """Decides at each file operation whether the attempt is killed there. `wanted`: only at this place.
 
     With `late`, not within the first save of an attempt: each attempt gets ahead, and a save before stands.
     """
 
-    folder: Path
+    stage: Stage
     done: frozenset[Place]
     late: bool
     wanted: Place | None = None
     blunt: bool = False  # only looks
+    warn: Callable[[], None] | None = None  # called at the place, where the attempt is not held then
     seen: Counter[Place] = field(default_factory=Counter)
     cut: tuple[Place, str] | None = None
     begun: int = field(default_factory=lambda: os.eventfd(0))  # readable when the cut has come
+    elsewhere: Counter[str] = field(default_factory=Counter)
+    period: float = 0.0  # about the time from one save to the next; seconds
+    _first_at: float = 0.0
     _before: dict[int, str] = field(default_factory=dict)
+    _opened: set[str] = field(default_factory=set)
 
     def passes(self, operation: Operation) -> bool:
         """Whether the operation may happen."""
-        if self.cut is not None:
+        if self.cut is not None and self.warn is None:
             return False
         name = self._name_of(operation.path)
         if name is None:
+            self._note_elsewhere(operation)
             return True
         source = self._name_of(operation.source) if operation.source else None
         here = f"{operation.kind} {_NAME.sub('#', name)}"
@@ -109,20 +118,38 @@ class _Knife:
         self._before[operation.pid] = here
         again = max((count for one, count in self.seen.items() if not one[1]), default=0) >= 2
         self.seen[place] += 1
-        if self.blunt or place in self.done or self.wanted not in (None, place) or (self.late and not again):
+        self._first_at = self._first_at or operation.at
+        if self.blunt or self.cut is not None or place in self.done or self.wanted not in (None, place) or (self.late and not again):
             return True
         self.cut = (place, f"{operation.kind} {source} -> {name}" if source else f"{operation.kind} {name}")
+        self.period = (operation.at - self._first_at) / 2
+        if self.warn is not None:
+            self.warn()
         os.eventfd_write(self.begun, 1)
-        return False
+        return self.warn is not None
 
     def _name_of(self, path: str) -> str | None:
         """Relative to the copy; None for what is no file of the job's."""
-        if not path.startswith(f"{self.folder}/") or is_passing(path):
+        folder = f"{self.stage.folder}/"
+        if not path.startswith(folder) or is_passing(path):
             return None
-        name = path[len(str(self.folder)) + 1 :]
+        name = path.removeprefix(folder)
         if not name.startswith(f"{PRIVATE_FOLDER}/"):
             return name
         return name.removeprefix(f"{PRIVATE_FOLDER}/") if any(part in name for part in _OF_A_SAVE) else None
+
+
+    def _note_elsewhere(self, operation: Operation) -> None:
+        """Counts how often a file outside of the copy gets new contents: opened and written, or renamed to."""
+        path = operation.path
+        ours = (f"{self.stage.folder}/", f"{self.stage.logs}/", "/dev/", "/proc/", "/sys/")
+        if path.startswith(ours) or is_passing(path):
+            return
+        if operation.kind == "open":
+            self._opened.add(path)
+        elif operation.kind == "rename" or (operation.kind == "write" and path in self._opened):
+            self._opened.discard(path)
+            self.elsewhere[re.sub(rf"^{re.escape(str(self.stage.private))}/tmp-\d+/", _TEMPORARY, path)] += 1
 
 
 def run_chain(
@@ -131,18 +158,20 @@ def run_chain(
     """Attempts until one ends well, fails twice in a row, hangs, or so many were killed. `wanted`: one kill, there."""
     cuts: list[Cut] = []
     met: set[Place] = set()
+    elsewhere: Counter[str] = Counter()
     while True:
         killed = {cut.place for cut in cuts if cut.place is not None}
         enough = len(killed) >= _KILLS or (wanted is not None and bool(killed))
-        knife = _Knife(stage.folder, done | killed, late, wanted, blunt=enough)
+        knife = Knife(stage, done | killed, late, wanted, blunt=enough)
         cut = _run(site, stage, len(cuts), knife, hung_seconds)
         cuts.append(cut)
         met |= set(knife.seen)
+        elsewhere |= knife.elsewhere
         if cut.exit_code == 0 or cut.hung or all(one.failed for one in cuts[-_FAILURES:]) * (len(cuts) >= _FAILURES):
-            return Chain(stage, tuple(cuts), frozenset(met - killed - done))
+            return Chain(stage, tuple(cuts), frozenset(met - killed - done), elsewhere)
 
 
-def _run(site: Site, stage: Stage, number: int, knife: _Knife, hung_seconds: float) -> Cut:
+def _run(site: Site, stage: Stage, number: int, knife: Knife, hung_seconds: float) -> Cut:
     with ExitStack() as stack:
         stack.callback(os.close, knife.begun)
         watch = CallWatch(knife.passes)
@@ -160,11 +189,17 @@ def _run(site: Site, stage: Stage, number: int, knife: _Knife, hung_seconds: flo
 
 @dataclass(frozen=True, slots=True)
 class CutSaves:
-    """What came of it: `places` where attempts were killed, `broken` as reasons, `left` places that no time was for."""
+    """What came of it: `places` where attempts were killed, `broken` as reasons, `left` places that no time was for.
+
+    `elsewhere` are files outside of the copy that were saved again and again, as a state is; `temporary` are those on
+    an attempt's own disk.
+    """
 
     places: tuple[str, ...]
     broken: tuple[str, ...]
     left: int
+    elsewhere: tuple[str, ...] = ()
+    temporary: tuple[str, ...] = ()
 
 
 def cut_everywhere(
@@ -176,7 +211,8 @@ def cut_everywhere(
     """
     done: frozenset[Place] = frozenset()
     places: list[str] = []
-    started, left = time.monotonic(), 0
+    elsewhere: Counter[str] = Counter()
+    started = time.monotonic()
     for number in range(CHAINS):
         stage = site.make_stage(f"cut-saves-{number + 1}")
         with display.working(f"an attempt for each place in a save, {number + 1}"):
@@ -184,10 +220,17 @@ def cut_everywhere(
         places += [str(cut.before) for cut in chain.places]
         broken = _find_broken(site, compare, chain, late=number == 0, done=done, hung_seconds=hung_seconds)
         done |= {cut.place for cut in chain.places if cut.place is not None}
-        left = len(chain.left)
-        if broken or not left or time.monotonic() - started > _FACTOR * seconds + _FLOOR_SECONDS:
-            return CutSaves(tuple(places), tuple(broken), left)
-    return CutSaves(tuple(places), (), left)
+        elsewhere |= chain.elsewhere
+        if broken or not chain.left or time.monotonic() - started > _FACTOR * seconds + _FLOOR_SECONDS:
+            break
+    again = sorted(path for path, count in elsewhere.items() if count >= _STATE_LIKE)
+    return CutSaves(
+        places=tuple(places),
+        broken=tuple(broken),
+        left=len(chain.left),
+        elsewhere=tuple(path for path in again if not path.startswith(_TEMPORARY)),
+        temporary=tuple(path for path in again if path.startswith(_TEMPORARY)),
+    )
 
 
 def _find_broken(

@@ -12,6 +12,16 @@ _MOST = 0.95  # of the whole job's writes: an attempt that makes them did not pr
 _ENOUGH = 0.5  # of its time, at least
 
 
+def useless_notice(attempt: Attempt) -> bool:
+    """Whether an attempt was warned in vain: nobody could hear it, it was killed after the grace, or a process that
+    was writing to a file was killed when the first one left."""
+    view = attempt.notice
+    if view is None:
+        return False
+    deaf = not view.first_hears and view.first_was_pid_1
+    return deaf or attempt.ended_by == "SIGKILL after the grace" or any(left.writes for left in view.left_behind)
+
+
 def find_in_notices(attempts: Sequence[Attempt], *, grace_seconds: float) -> list[str]:
     """One line for each thing that went wrong between a notice and the end."""
     lines = [line for attempt in attempts if attempt.notice for line in _one_notice(attempt, grace_seconds)]

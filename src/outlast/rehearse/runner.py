@@ -15,6 +15,7 @@ from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
 from outlast.rehearse.cut_saves import can_cut, cut_everywhere
 from outlast.rehearse.display import Display, SilentDisplay
 from outlast.rehearse.interrupted import run_interrupted
+from outlast.rehearse.many_notices import warn_often
 from outlast.rehearse.report import Report
 from outlast.rehearse.request import CannotRehearse, Limits, Request, facts_to_rehearse, retry_budget
 from outlast.rehearse.results import STDOUT, Outcome, Result, compare_outcomes, set_aside
@@ -167,7 +168,7 @@ class _Rehearsal:
 
     def _with_cut_saves(self, first: Baseline, evidence: Evidence, *, with_stdout: bool) -> Evidence:
         """Also kills attempts at each place of a save, where nothing else has decided yet."""
-        if judge(evidence)[0] != "survived" or not evidence.saves or not can_cut(self.site):
+        if judge(evidence)[0] != "survived" or not can_cut(self.site):
             return evidence
 
         def compare(stage: Stage, last: int) -> list[Result]:
@@ -176,6 +177,11 @@ class _Rehearsal:
         hung_seconds = self.site.limits.hung_seconds(evidence.baseline_seconds)
         seconds = evidence.baseline_seconds
         cuts = cut_everywhere(self.site, compare, seconds=seconds, hung_seconds=hung_seconds, display=self.display)
+        if not cuts.broken and cuts.places:
+            broken = warn_often(self.site, compare, hung_seconds=hung_seconds, display=self.display)
+            cuts = replace(cuts, broken=tuple(broken))
+        if self.site.request.real_store:  # what lies elsewhere is meant to
+            cuts = replace(cuts, elsewhere=())
         return replace(evidence, cuts=cuts)
 
     def _baseline(self, number: int) -> Baseline:
@@ -217,7 +223,7 @@ class _Rehearsal:
             tolerance=request.tolerance,
             saves=profile.saves,
             baseline_seconds=profile.seconds,
-            baseline_writes=min(one.attempt.writes for one in baselines),
+            baseline_writes=max(one.attempt.writes for one in baselines),
             scenario=scenario,
             attempts=tuple(attempts),
             results=tuple(results),

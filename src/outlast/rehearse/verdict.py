@@ -1,7 +1,7 @@
 """From what happened to what it proves: the verdict, its reasons, and what was not exercised."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,7 +9,7 @@ from outlast.clock import format_duration
 from outlast.ports import PlatformFacts
 from outlast.rehearse.attempt import Attempt
 from outlast.rehearse.cut_saves import CutSaves
-from outlast.rehearse.findings import find_in_notices, find_in_progress, find_in_restores, restored_faithfully
+from outlast.rehearse.findings import find_in_notices, find_in_progress, find_in_restores, restored_faithfully, useless_notice
 from outlast.rehearse.results import STDOUT, Result
 from outlast.rehearse.scenario import Interruption, kinds_needed
 
@@ -63,8 +63,8 @@ class Evidence:
 
     @property
     def killed_with_notice(self) -> bool:
-        """Whether a notice was of no use: the platform had to kill what it had warned."""
-        return any(attempt.ended_by == "SIGKILL after the grace" for attempt in self.attempts)
+        """Whether a notice was of no use: nobody could hear it, or the platform had to kill what it had warned."""
+        return any(map(useless_notice, self.attempts))
 
     @property
     def missing_kinds(self) -> list[str]:
@@ -126,6 +126,10 @@ def _decide(evidence: Evidence) -> tuple[Verdict, list[str]]:
         return "could-not-rehearse", [_too_short(evidence)]
     if evidence.cuts is not None and evidence.cuts.broken:
         return "not-survived", [*evidence.cuts.broken]
+    if evidence.cuts is not None and evidence.cuts.elsewhere:
+        return "could-not-rehearse", [_elsewhere(evidence.cuts.elsewhere, evidence.facts)]
+    if evidence.cuts is not None and evidence.cuts.temporary and not evidence.saves:
+        return "not-survived", [_temporary(evidence.cuts.temporary)]
     return "survived", [*_own_failures(evidence)]
 
 
@@ -147,6 +151,9 @@ def _budget(evidence: Evidence) -> str:
         f"the retries are used up: {used} ended all {len(evidence.attempts)} attempts "
         f"(1 + {evidence.retries} retries), and the work is not finished"
     )
+    cut = next((one for one in reversed(evidence.attempts) if one.cut_write is not None), None)
+    if own and cut is not None:
+        text += f"; attempt {cut.number} was killed while it wrote {cut.cut_write}"
     if last.kind is None:
         text += f"; attempt {last.number} left with exit code {last.exit_code}"
         text += f": {evidence.last_words}" if evidence.last_words else ""
@@ -178,6 +185,19 @@ def _not_deterministic(evidence: Evidence) -> Iterator[str]:
             f"{result.path} lies {'within' if inside else 'outside'} the uninterrupted runs' own spread"
             + ("" if not math.isinf(own.relative) else ", which differ in more than numbers")
         )
+
+
+def _elsewhere(paths: Sequence[str], facts: PlatformFacts) -> str:
+    names = ", ".join(paths[:3])
+    return (
+        f"it saves to {names}, outside of the copy: here that outlives every attempt and every run, and on "
+        f"{facts.name} nobody can tell. Keep its files below the folder"
+    )
+
+
+def _temporary(paths: Sequence[str]) -> str:
+    names = ", ".join(paths[:3])
+    return f"it saves to {names}, which goes with the attempt: keep its files in a folder that outlives it"
 
 
 def _too_short(evidence: Evidence) -> str:
