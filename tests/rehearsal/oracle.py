@@ -7,6 +7,7 @@ is started again until it ends well, and its results are compared with those of 
 
 import atexit
 import gc
+import json
 import mmap
 import os
 import shutil
@@ -210,3 +211,19 @@ def good_results(base: str, source: str) -> dict[str, bytes | None]:
         runner.fresh()
         assert runner.run(0).code == 0
         return read_results(base, runner.folder)
+
+
+def main() -> None:
+    """Examines each program that a line of standard input tells of, [base, source, good source], and prints what it
+    found: whether it is usable, and the kinds of change."""
+    known: dict[str, dict[str, bytes | None]] = {}
+    for line in sys.stdin:
+        base, source, good = json.loads(line)
+        if base not in known:
+            known[base] = good_results(base, good)
+        found = examine(base, source, known[base], few=base.startswith("outlast"))
+        print(json.dumps({"usable": found.usable, "kinds": dict(found.kinds), "runs": found.runs}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

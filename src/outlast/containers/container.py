@@ -31,7 +31,11 @@ def can_isolate() -> bool:
     reading, writing = os.pipe()
     try:
         tried = subprocess.run(
-            _launch(writing, ("true",), None), pass_fds=(writing,), capture_output=True, timeout=_START_SECONDS, check=False
+            _launch(writing, ("true",), None),
+            pass_fds=(writing,),
+            capture_output=True,
+            timeout=_START_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return False

@@ -130,6 +130,7 @@ class _Driver:
             self._interrupt(self._plan)
         ended_at = time.monotonic()
         self._progress.fired = self._watch.disarm()
+        self._watch.settle()
         return self._report(self._container.finish(), ended_at)
 
     def _wait_for_moment(self, plan: Plan) -> bool:

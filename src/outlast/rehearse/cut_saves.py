@@ -11,10 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from outlast.containers.calls import CallWatch, Operation, can_watch
-from outlast.containers.container import Container
 from outlast.rehearse.attempt import tail
 from outlast.rehearse.display import Display
 from outlast.rehearse.results import Result
@@ -119,7 +117,13 @@ class Knife:
         again = max((count for one, count in self.seen.items() if not one[1]), default=0) >= 2
         self.seen[place] += 1
         self._first_at = self._first_at or operation.at
-        if self.blunt or self.cut is not None or place in self.done or self.wanted not in (None, place) or (self.late and not again):
+        if (
+            self.blunt
+            or self.cut is not None
+            or place in self.done
+            or self.wanted not in (None, place)
+            or (self.late and not again)
+        ):
             return True
         self.cut = (place, f"{operation.kind} {source} -> {name}" if source else f"{operation.kind} {name}")
         self.period = (operation.at - self._first_at) / 2
@@ -138,7 +142,6 @@ class Knife:
             return name
         return name.removeprefix(f"{PRIVATE_FOLDER}/") if any(part in name for part in _OF_A_SAVE) else None
 
-
     def _note_elsewhere(self, operation: Operation) -> None:
         """Counts how often a file outside of the copy gets new contents: opened and written, or renamed to."""
         path = operation.path
@@ -149,7 +152,8 @@ class Knife:
             self._opened.add(path)
         elif operation.kind == "rename" or (operation.kind == "write" and path in self._opened):
             self._opened.discard(path)
-            self.elsewhere[re.sub(rf"^{re.escape(str(self.stage.private))}/tmp-\d+/", _TEMPORARY, path)] += 1
+            own = re.match(rf"{re.escape(str(self.stage.temporary(0)).removesuffix('0'))}\d+/(.*)", path)
+            self.elsewhere[_TEMPORARY + own[1] if own else path] += 1
 
 
 def run_chain(

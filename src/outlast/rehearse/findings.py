@@ -99,8 +99,6 @@ def find_in_progress(
         return [f"{seen} ({lost} here); save now and then, and begin from what was saved"]
     if last.writes < baseline_writes * _MOST or last.seconds < baseline_seconds * _ENOUGH:
         return []
-    return [
-        f"it saves, but attempt {last.number} began again: it made as many writes as the whole job does "
-        f"({last.writes} against {baseline_writes}). Load what was saved before the work begins, "
-        f"from a folder that outlives the attempt ({lost} were lost here)"
-    ]
+    seen = f"it saves, but attempt {last.number} began again: it made as many writes as the whole job does"
+    advice = f"Load what was saved before the work begins, from a folder that outlives the attempt ({lost} lost here)"
+    return [f"{seen} ({last.writes} against {baseline_writes}). {advice}"]

@@ -109,7 +109,7 @@ def _run(
             done=frozenset(places) if delay_seconds is None else frozenset(),
             late=number == 0,
             blunt=quiet,
-            warn=(lambda: held[0].terminate_first()) if delay_seconds is None else (lambda: None),
+            warn=lambda: held[0].terminate_first() if delay_seconds is None else None,
         )
         stack.callback(os.close, knife.begun)
         watch = CallWatch(knife.passes)
