@@ -41,7 +41,7 @@ _NAME = "program.py"
 @dataclass
 class Found:
     """How often each kind of change was seen: "result", "success" (0 without the work done), "failure" (it does not
-    get over it), "deaf" (killed in spite of a notice), "again" (it begins from the start each time)."""
+    get over it), "deaf" (killed in spite of a notice), "again" (it saves, and begins from the start each time)."""
 
     usable: bool
     kinds: Counter[str] = field(default_factory=Counter)
@@ -158,17 +158,19 @@ def examine(base: str, source: str, good: dict[str, bytes] | None, *, few: bool 
         results = read_results(base, runner.folder)
         if whole.code != 0 or None in results.values() or (good is not None and results != good):
             return Found(usable=False)
+        # What saves nothing begins again, too, and says so; it is no change of the outcome.
+        saves = len(list(runner.folder.rglob("*"))) > len(results)
         found = Found(usable=True)
         again = []
         for at, sent in _points(whole.lines, few=few):
             kind, lines = _interrupt(runner, base, results, whole.lines, at, sent)
             if kind is not None:
                 found.kinds[kind] += 1
-            elif sent == signal.SIGKILL and 0.6 * whole.lines < at < 0.9 * whole.lines:
+            elif 0.6 * whole.lines < at < 0.9 * whole.lines:
                 again.append(lines >= 0.97 * whole.lines)
             if sum(found.kinds.values()) >= 6:
                 break
-        if again and all(again):
+        if again and all(again) and saves:
             found.kinds["again"] += len(again)
         found.runs = runner.runs
         return found

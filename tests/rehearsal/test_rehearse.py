@@ -101,7 +101,7 @@ def test_a_program_that_never_saves_is_told_so(tmp_path: Path) -> None:
 def test_a_program_that_never_resumes_is_told_so(tmp_path: Path) -> None:
     report = rehearse_program(tmp_path, victims.NEVER_RESUMES)
     assert report.verdict == "not-survived"
-    assert any("began again: it made as many writes as the whole job" in reason for reason in report.reasons)
+    assert any("began again: it wrote as many files as the whole job" in reason for reason in report.reasons)
 
 
 def test_a_state_torn_in_place_uses_up_the_retries(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from outlast.events import LoopStarted, NoticeHeard, Recorded, RestoreChecked, R
 from outlast.rehearse.notice import NoticeView, NoticeWatch
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.stage import Stage
-from outlast.rehearse.watch import SaveFilter, Write, WriteWatch
+from outlast.rehearse.watch import SaveFilter, Write, WriteWatch, count_saves
 
 EndedBy = Literal["finished", "SIGTERM", "SIGKILL", "SIGKILL at a save", "SIGKILL after the grace", "exit", "hung"]
 Sign = Literal["loop", "activity", "start"]
@@ -56,7 +56,7 @@ class Attempt:
     resumed_from_step: int | None = None
     worked_seconds: float = 0.0  # from the first sign of work, as far as one was looked for
     commits: int = 0
-    writes: int = 0  # that were seen in the copy
+    writes: int = 0  # of whole files, seen in the copy
     cut_write: str | None = None  # the file that was being written when it was killed at a save
     checked_leaves: int = 0
     different_leaves: tuple[str, ...] = ()
@@ -208,7 +208,7 @@ class _Driver:
             stopped_after_seconds=ended_at - at if at is not None and progress.notice else None,
             worked_seconds=0.0 if began is None else max(0.0, ended_at - began),
             cut_write=progress.fired.path if progress.fired is not None and at is not None else None,
-            writes=len(self._watch.writes_since(started)),
+            writes=count_saves(self._watch.writes_since(started)),
             notice=progress.notice,
         )
         return add_events(attempt, read_events(self._stage, self._number), notice_at=at if progress.notice else None)
