@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from outlast.containers import launcher, processes
+from outlast.containers.writes import WriteDoor
 
 _PR_SET_CHILD_SUBREAPER = 36
 _START_SECONDS = 10.0
@@ -30,7 +31,7 @@ def can_isolate() -> bool:
     reading, writing = os.pipe()
     try:
         tried = subprocess.run(
-            _launch(writing, ("true",)), pass_fds=(writing,), capture_output=True, timeout=_START_SECONDS, check=False
+            _launch(writing, -1, False, ("true",)), pass_fds=(writing,), capture_output=True, timeout=_START_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         return False
@@ -40,12 +41,17 @@ def can_isolate() -> bool:
     return tried.returncode == 0
 
 
-def _launch(status: int, command: Sequence[str]) -> tuple[str, ...]:
-    return (sys.executable, "-I", "-S", launcher.__file__, str(status), *command)
+def _launch(status: int, watcher: int, below_init: bool, command: Sequence[str]) -> tuple[str, ...]:
+    place = "below-init" if below_init else "first"
+    return (sys.executable, "-I", "-S", launcher.__file__, str(status), str(watcher), place, *command)
 
 
 class Container:
-    """A started command. Use as a context manager: leaving kills whatever is left."""
+    """A started command. Use as a context manager: leaving kills whatever is left.
+
+    `first_is_pid_1` False starts it below an init of its own, as on a machine with a service manager. `writes` gets
+    to decide about each write before it is done. Both need `isolated`; without it the command has no PID 1.
+    """
 
     def __init__(
         self,
@@ -56,30 +62,42 @@ class Container:
         stdout: BinaryIO,
         stderr: BinaryIO,
         isolated: bool,
+        first_is_pid_1: bool = True,
+        writes: WriteDoor | None = None,
     ) -> None:
-        self.isolated = isolated
+        self.isolated, self.first_is_pid_1 = isolated, isolated and first_is_pid_1
+        below_init = isolated and not first_is_pid_1
         if not isolated:
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._others = set(processes.children(os.getpid()))
         reading, writing = os.pipe()
+        watcher = writes.socket_for_command() if writes is not None and isolated else None
+        watching = watcher.fileno() if watcher is not None else -1
         try:
             self._outer = subprocess.Popen(
-                _launch(writing, command) if isolated else command,
+                _launch(writing, watching, below_init, command) if isolated else command,
                 cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
-                pass_fds=(writing,) if isolated else (),
+                pass_fds=((writing,) if watching < 0 else (writing, watching)) if isolated else (),
                 start_new_session=True,  # Ctrl-C at the terminal is ours; it stops the rehearsal in order
             )
         finally:
             os.close(writing)
+            if watcher is not None:
+                watcher.close()
+        if writes is not None and isolated:
+            writes.open()  # before the command begins: what it cannot do it would want to write
         with os.fdopen(reading, "rb") as status:
             told = status.read()  # returns when the command has begun, or could not
-        self.first_pid = (int(told) if told else None) if isolated else self._outer.pid
+        self._root_pid = root = (int(told) if told else None) if isolated else self._outer.pid
+        below = processes.children(root)[:1] if root and below_init else [root]
+        self.first_pid = below[0] if below else None
         self.started_at = time.monotonic()
         self._first = open_pidfd(self.first_pid) if self.first_pid else None
+        self._init = open_pidfd(root) if root and below_init else None
 
     def __enter__(self) -> "Container":
         return self
@@ -103,14 +121,22 @@ class Container:
 
     def descendants(self) -> list[int]:
         """All processes of the attempt but the first."""
-        below = processes.descendants(self.first_pid) if self.first_pid else []
-        return below if self.isolated else [*below, *self._adopted()]
+        below = processes.descendants(self._root_pid) if self._root_pid else []
+        others = [pid for pid in below if pid != self.first_pid]
+        return others if self.isolated else [*others, *self._adopted()]
 
-    def terminate_first(self) -> None:
-        """SIGTERM to the first process, and to no other."""
+    def signal_first(self, number: signal.Signals) -> None:
+        """A signal to the first process, and to no other."""
         if self._first is not None:
             with contextlib.suppress(ProcessLookupError):  # it ended by itself in this instant
-                signal.pidfd_send_signal(self._first, signal.SIGTERM)
+                signal.pidfd_send_signal(self._first, number)
+
+    def signal_all(self, number: signal.Signals) -> None:
+        """A signal to each process of the attempt."""
+        for pid in self.descendants():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        self.signal_first(number)
 
     def kill(self) -> None:
         """SIGKILL to everything. May be called from any thread, more than once."""
@@ -134,14 +160,17 @@ class Container:
     def close(self) -> None:
         """Gives the handle on the first process back."""
         self._outer.wait()
-        if self._first is not None:
-            os.close(self._first)
-            self._first = None
+        for handle in (self._first, self._init):
+            if handle is not None:
+                os.close(handle)
+        self._first = self._init = None
 
     def _kill_first(self) -> None:
-        if self._first is not None:
+        """The end of a namespace's PID 1 is that of all its processes."""
+        root = self._first if self._init is None else self._init
+        if root is not None:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._first, signal.SIGKILL)
+                signal.pidfd_send_signal(root, signal.SIGKILL)
         elif self._outer.poll() is None:
             self._outer.kill()
 

@@ -1,4 +1,4 @@
-"""Starts a command as PID 1 of a namespace of its own, and waits for it. Run as a program, by its path.
+"""Starts a command in a namespace of its own, as its PID 1 or below one, and waits for it. Run as a program, by its path.
 
 `unshare` of util-linux does nearly this, but in some versions (2.38) turns a SIGKILL of the command into exit
 code 1. Needs no package: it runs with `python -I -S`.
@@ -6,7 +6,10 @@ code 1. Needs no package: it runs with `python -I -S`.
 
 import ctypes
 import os
+import platform
 import signal
+import socket
+import struct
 import sys
 from pathlib import Path
 
@@ -15,15 +18,30 @@ _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 0x4000, 1 << 18
 _PR_SET_PDEATHSIG = 1
 
+# From linux/seccomp.h, linux/bpf_common.h and linux/audit.h; the numbers of calls from each one's asm/unistd.h.
+_PR_SET_NO_NEW_PRIVS = 38
+_SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_NEW_LISTENER = 1, 8
+_RET_ALLOW, _RET_USER_NOTIF = 0x7FFF0000, 0x7FC00000
+_LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
+_NUMBER_AT, _ARCHITECTURE_AT = 0, 4
+# By machine: the architecture's number, that of seccomp(2), and the calls that write to an open file:
+# write, pwrite64, writev, pwritev, pwritev2, fsync, fdatasync, fallocate.
+CALLS = {
+    "x86_64": (0xC000003E, 317, (1, 18, 20, 296, 328, 74, 75, 285)),
+    "aarch64": (0xC00000B7, 277, (64, 68, 66, 70, 287, 82, 83, 47)),
+}
+
 NOT_ALLOWED = 125  # the namespace could not be made
 _CANNOT_EXECUTE, _NOT_FOUND = 126, 127
 
 
-def main(status: int, command: list[str]) -> int:
+def main(status: int, watcher: int, below_init: bool, command: list[str]) -> int:
     """Runs the command; returns its exit code, 128+n for signal n.
 
-    Writes the command's process number to the descriptor `status`, whose other end sees the end of the file when
-    the command itself has begun.
+    Writes the process number of the namespace's PID 1 to the descriptor `status`, whose other end sees the end of the
+    file when the command itself has begun. `watcher` is a socket that gets the descriptor on which the command's
+    writes are announced, before they are done; -1 where nobody asks. `below_init`: PID 1 is a process of ours that
+    handles no signal, and the command its child, as under an init or a service manager.
     """
     os.set_inheritable(status, False)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -35,11 +53,29 @@ def main(status: int, command: list[str]) -> int:
         return NOT_ALLOWED
     child = os.fork()
     if child == 0:
-        _become(libc, command)
+        _prepare(libc)
+        if below_init:
+            _stay_above(status)
+        _become(libc, watcher, command)
     os.write(status, b"%d\n" % child)
     os.close(status)
-    _, ended = os.waitpid(child, 0)
-    return 128 + os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)
+    return _wait_for(child)
+
+
+def _wait_for(child: int) -> int:
+    """The exit code of a child; reaps whatever else was left to this process."""
+    while True:
+        pid, ended = os.wait()
+        if pid == child:
+            return 128 + os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)
+
+
+def _stay_above(status: int) -> None:
+    """Returns in a child; this process stays, and takes the child's exit code for its own."""
+    child = os.fork()
+    if child:
+        os.close(status)
+        os._exit(_wait_for(child))
 
 
 def _enter_namespaces(libc: ctypes.CDLL) -> None:
@@ -54,13 +90,23 @@ def _enter_namespaces(libc: ctypes.CDLL) -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
-def _become(libc: ctypes.CDLL, command: list[str]) -> None:
+def _prepare(libc: ctypes.CDLL) -> None:
     try:
         _check(libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
         _check(libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
         _check(libc.mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None))
+    except OSError as error:
+        sys.stderr.write(f"outlast: no PID namespace: {error}\n")
+        sys.stderr.flush()
+        os._exit(NOT_ALLOWED)
+
+
+def _become(libc: ctypes.CDLL, watcher: int, command: list[str]) -> None:
+    try:
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
             signal.signal(number, signal.SIG_DFL)
+        if watcher >= 0:
+            _announce_writes(libc, watcher)
         os.execvp(command[0], command)  # noqa: S606 - a shell would become PID 1 in the program's place
     except FileNotFoundError:
         sys.stderr.write(f"{command[0]}: command not found\n")
@@ -72,6 +118,28 @@ def _become(libc: ctypes.CDLL, command: list[str]) -> None:
         os._exit(_CANNOT_EXECUTE)
 
 
+def _announce_writes(libc: ctypes.CDLL, watcher: int) -> None:
+    """From now on each call that writes, of this process and all below it, waits for a word on a descriptor.
+
+    A descriptor of that kind goes to whoever is at the other end of the socket `watcher`; see seccomp_unotify(2).
+    """
+    architecture, seccomp, calls = CALLS[platform.machine()]
+    program = [(_LOAD, 0, 0, _ARCHITECTURE_AT), (_JUMP_IF_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _RET_ALLOW)]
+    program += [(_LOAD, 0, 0, _NUMBER_AT)]
+    program += [(_JUMP_IF_EQUAL, len(calls) - place, 0, call) for place, call in enumerate(calls)]
+    program += [(_RETURN, 0, 0, _RET_ALLOW), (_RETURN, 0, 0, _RET_USER_NOTIF)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in program))
+    whole = struct.pack("HxxxxxxP", len(program), ctypes.addressof(code))
+    _check(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    listener = libc.syscall(seccomp, _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_NEW_LISTENER, whole)
+    if listener < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    with socket.socket(fileno=watcher) as there:
+        socket.send_fds(there, [b"."], [listener])
+    os.close(listener)
+
+
 def _check(result: int) -> None:
     if result != 0:
         number = ctypes.get_errno()
@@ -79,4 +147,4 @@ def _check(result: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "below-init", sys.argv[4:]))

@@ -113,7 +113,7 @@ class NoticeWatch:
         return NoticeView(
             first_command=self._first_command,
             first_hears=self._first_hears,
-            first_was_pid_1=self._container.isolated,
+            first_was_pid_1=self._container.first_is_pid_1,
             hearing_child=self._hearing_child,
             left_behind=tuple(behind) if self._left_by_itself else (),
         )
