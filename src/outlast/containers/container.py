@@ -6,6 +6,7 @@ ends); elsewhere in a session of its own, with this process adopting orphans so 
 
 import contextlib
 import ctypes
+import json
 import math
 import os
 import select
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
@@ -31,7 +33,11 @@ def can_isolate() -> bool:
     reading, writing = os.pipe()
     try:
         tried = subprocess.run(
-            _launch(writing, -1, False, ("true",)), pass_fds=(writing,), capture_output=True, timeout=_START_SECONDS, check=False
+            _launch(_How(writing), ("true",)),
+            pass_fds=(writing,),
+            capture_output=True,
+            timeout=_START_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return False
@@ -41,16 +47,50 @@ def can_isolate() -> bool:
     return tried.returncode == 0
 
 
-def _launch(status: int, watcher: int, below_init: bool, command: Sequence[str]) -> tuple[str, ...]:
-    place = "below-init" if below_init else "first"
-    return (sys.executable, "-I", "-S", launcher.__file__, str(status), str(watcher), place, *command)
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder of this machine that the container has at another path as well."""
+
+    source: Path
+    target: Path
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What an isolated container sees besides this machine's files. `root`: an empty folder of its own, for that."""
+
+    root: Path
+    mounts: tuple[Mount, ...]
+
+    def told(self, folder: Path) -> str:
+        """For the launcher; `folder` is where the command starts, as the container sees it."""
+        mounts = [(str(one.source), str(one.target), one.read_only) for one in self.mounts]
+        return json.dumps({"root": str(self.root), "folder": str(folder), "mounts": mounts})
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What the launcher is told, beside the command; see there."""
+
+    status: int
+    view: str = ""
+    watcher: int = -1
+    below_init: bool = False
+
+
+def _launch(how: _How, command: Sequence[str]) -> tuple[str, ...]:
+    place = "below-init" if how.below_init else "first"
+    told = (str(how.status), how.view, str(how.watcher), place)
+    return (sys.executable, "-I", "-S", launcher.__file__, *told, *command)
 
 
 class Container:
     """A started command. Use as a context manager: leaving kills whatever is left.
 
-    `first_is_pid_1` False starts it below an init of its own, as on a machine with a service manager. `writes` gets
-    to decide about each write before it is done. Both need `isolated`; without it the command has no PID 1.
+    `view` needs `isolated`; `folder` may then be a path that only the view has. `first_is_pid_1` False starts it below
+    an init of its own, as on a machine with a service manager. `writes` gets to decide about each write before it is
+    done. Both need `isolated`, too, and change nothing without it.
     """
 
     def __init__(
@@ -62,9 +102,12 @@ class Container:
         stdout: BinaryIO,
         stderr: BinaryIO,
         isolated: bool,
+        view: View | None = None,
         first_is_pid_1: bool = True,
         writes: WriteDoor | None = None,
     ) -> None:
+        if view is not None and not isolated:
+            raise ValueError("only an isolated container can see other files than this machine's")
         self.isolated, self.first_is_pid_1 = isolated, isolated and first_is_pid_1
         below_init = isolated and not first_is_pid_1
         if not isolated:
@@ -73,10 +116,11 @@ class Container:
         reading, writing = os.pipe()
         watcher = writes.socket_for_command() if writes is not None and isolated else None
         watching = watcher.fileno() if watcher is not None else -1
+        how = _How(writing, view.told(folder) if view else "", watching, below_init)
         try:
             self._outer = subprocess.Popen(
-                _launch(writing, watching, below_init, command) if isolated else command,
-                cwd=folder,
+                _launch(how, command) if isolated else command,
+                cwd=folder if view is None else None,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
@@ -125,14 +169,18 @@ class Container:
         others = [pid for pid in below if pid != self.first_pid]
         return others if self.isolated else [*others, *self._adopted()]
 
-    def signal_first(self, number: signal.Signals) -> None:
+    def terminate_first(self) -> None:
+        """SIGTERM to the first process, and to no other."""
+        self.signal_first(signal.SIGTERM)
+
+    def signal_first(self, number: int) -> None:
         """A signal to the first process, and to no other."""
         if self._first is not None:
             with contextlib.suppress(ProcessLookupError):  # it ended by itself in this instant
                 signal.pidfd_send_signal(self._first, number)
 
-    def signal_all(self, number: signal.Signals) -> None:
-        """A signal to each process of the attempt."""
+    def signal_all(self, number: int) -> None:
+        """A signal to every process, the first one last."""
         for pid in self.descendants():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
