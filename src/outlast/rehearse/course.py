@@ -334,6 +334,8 @@ def _how_it_ended(progress: _Progress, plan: Plan | None, exit_code: int, spoilt
         return _End("finished" if exit_code == 0 else left, "SIGTERM", progress.noticed_at)
     if progress.second:
         return _End("finished" if exit_code == 0 else "superseded", "second attempt", progress.landed[-1][1])
+    if progress.revoked and exit_code != 0:  # it had begun to leave, which nothing takes back
+        return _End("notice", "revoked notice", progress.first_notice_at)
     if plan is None or not progress.begun:
         return _End(by_itself)
     # It ended by itself before what was to end it; what only disturbed it counts where nothing else was planned.

@@ -16,7 +16,7 @@ from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
 from outlast.rehearse.display import Display, SilentDisplay
 from outlast.rehearse.interrupted import run_interrupted
 from outlast.rehearse.report import Report
-from outlast.rehearse.request import CannotRehearse, Limits, Request, facts_to_rehearse, retry_budget
+from outlast.rehearse.request import CannotRehearse, Limits, Request, facts_to_rehearse
 from outlast.rehearse.results import STDOUT, Outcome, Result, compare_outcomes, set_aside
 from outlast.rehearse.sandbox import PRIVATE_FOLDER, CopyPlan, plan_copy
 from outlast.rehearse.scenario import ROUNDS
@@ -45,7 +45,7 @@ def rehearse(
     """
     facts = facts_to_rehearse(request.platform)
     script = read_script(request, facts)
-    retries = retry_budget(facts, interruptions=script.attempts_to_retry(request), asked=request.retries)
+    retries = script.retries(request, facts)
     shown = display or SilentDisplay()
     work = Path(tempfile.mkdtemp(prefix="outlast-rehearsal-")).resolve()
     kept = work if request.keep else None

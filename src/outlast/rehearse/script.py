@@ -9,7 +9,7 @@ from outlast.planning.planner import LONG_NOTICE_SECONDS
 from outlast.ports import PlatformFacts
 from outlast.rehearse.attempt import Attempt
 from outlast.rehearse.procedures import procedure_named
-from outlast.rehearse.request import Request
+from outlast.rehearse.request import Request, retry_budget
 from outlast.rehearse.scenario import Interruption, Scenario, draw_scenario, missing_kinds, play
 from outlast.rehearse.scenario_file import load_scenario
 from outlast.rehearse.words import Procedure, Settings
@@ -34,14 +34,21 @@ class Script:
         count = request.raised_interruptions
         return draw_scenario(count, seed=request.seed, saves=saves, round_number=round_number)
 
-    def attempts_to_retry(self, request: Request) -> int:
-        """How many attempts the interruptions may cost; a cancelled one costs none."""
+    def retries(self, request: Request, facts: PlatformFacts) -> int:
+        """Enough for all that happens, unless it is told; raises SettingsError for more than the platform has.
+
+        A cancelled attempt costs none. A program that leaves at a notice which is then revoked makes another needed.
+        """
         if not self.interruptions:
-            return request.raised_interruptions
-        cancelled = sum(
-            self.procedure.words[one.happenings[-1].word].counts_as == "cancelled" for one in self.interruptions
-        )
-        return len(self.interruptions) - cancelled + len(missing_kinds(self.interruptions, saves=True))
+            return retry_budget(facts, interruptions=request.raised_interruptions, asked=request.retries)
+        last = [self.procedure.words[one.happenings[-1].word] for one in self.interruptions]
+        own = sum(word.counts_as != "cancelled" for word in last)
+        lacking = len(missing_kinds(self.interruptions, saves=True))
+        enough = retry_budget(facts, interruptions=own + lacking, asked=request.retries)
+        if request.retries is not None:
+            return enough
+        revoked = sum("revoked-after" in dict(what.settings) for one in self.interruptions for what in one.happenings)
+        return enough + revoked if facts.max_retries is None else min(enough + revoked, facts.max_retries)
 
     def not_exercised(self, said: Sequence[str], landed: Sequence[Attempt], grace_seconds: float) -> list[str]:
         """What a verdict says of that, with what is this procedure's and this speed's."""
