@@ -13,8 +13,8 @@ from rich.console import Console
 from outlast.errors import SettingsError
 from outlast.registry import platform_named, proven_platforms
 from outlast.rehearse.display import ConsoleDisplay
-from outlast.rehearse.report import as_object, print_report
 from outlast.rehearse.procedures import procedure_named
+from outlast.rehearse.report import as_object, print_report
 from outlast.rehearse.request import Request, facts_to_rehearse
 from outlast.rehearse.runner import rehearse as run_rehearsal
 from outlast.rehearse.scenario_file import scenarios_for

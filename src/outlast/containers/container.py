@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from outlast.containers import launcher, processes
-from outlast.containers.writes import WriteDoor
+from outlast.containers.calls import CallWatch, filter_program
 
 _PR_SET_CHILD_SUBREAPER = 36
 _START_SECONDS = 10.0
@@ -33,7 +33,7 @@ def can_isolate() -> bool:
     reading, writing = os.pipe()
     try:
         tried = subprocess.run(
-            _launch(_How(writing), ("true",)),
+            _launch(writing, ("true",)),
             pass_fds=(writing,),
             capture_output=True,
             timeout=_START_SECONDS,
@@ -69,28 +69,21 @@ class View:
         return json.dumps({"root": str(self.root), "folder": str(folder), "mounts": mounts})
 
 
-@dataclass(frozen=True, slots=True)
-class _How:
-    """What the launcher is told, beside the command; see there."""
-
-    status: int
-    view: str = ""
-    watcher: int = -1
-    below_init: bool = False
-
-
-def _launch(how: _How, command: Sequence[str]) -> tuple[str, ...]:
-    place = "below-init" if how.below_init else "first"
-    told = (str(how.status), how.view, str(how.watcher), place)
-    return (sys.executable, "-I", "-S", launcher.__file__, *told, *command)
+def _launch(
+    status: int, command: Sequence[str], *, view: str = "", below_init: bool = False, calls: CallWatch | None = None
+) -> tuple[str, ...]:
+    how: dict[str, object] = {"status": status, "view": json.loads(view) if view else None, "below_init": below_init}
+    if calls is not None:
+        how |= {"calls": calls.descriptor, "program": filter_program().hex()}
+    return (sys.executable, "-I", "-S", launcher.__file__, json.dumps(how), *command)
 
 
 class Container:
     """A started command. Use as a context manager: leaving kills whatever is left.
 
     `view` needs `isolated`; `folder` may then be a path that only the view has. `first_is_pid_1` False starts it below
-    an init of its own, as on a machine with a service manager. `writes` gets to decide about each write before it is
-    done. Both need `isolated`, too, and change nothing without it.
+    an init of its own, as on a machine with a service manager. `calls` is asked about each file operation.
+    Both need `isolated`, too, and change nothing without it.
     """
 
     def __init__(
@@ -104,36 +97,33 @@ class Container:
         isolated: bool,
         view: View | None = None,
         first_is_pid_1: bool = True,
-        writes: WriteDoor | None = None,
+        calls: CallWatch | None = None,
     ) -> None:
         if view is not None and not isolated:
             raise ValueError("only an isolated container can see other files than this machine's")
         self.isolated, self.first_is_pid_1 = isolated, isolated and first_is_pid_1
-        below_init = isolated and not first_is_pid_1
+        below_init, calls = isolated and not first_is_pid_1, calls if isolated else None
         if not isolated:
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._others = set(processes.children(os.getpid()))
         reading, writing = os.pipe()
-        watcher = writes.socket_for_command() if writes is not None and isolated else None
-        watching = watcher.fileno() if watcher is not None else -1
-        how = _How(writing, view.told(folder) if view else "", watching, below_init)
         try:
             self._outer = subprocess.Popen(
-                _launch(how, command) if isolated else command,
+                _launch(writing, command, view=view.told(folder) if view else "", below_init=below_init, calls=calls)
+                if isolated
+                else command,
                 cwd=folder if view is None else None,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
-                pass_fds=((writing,) if watching < 0 else (writing, watching)) if isolated else (),
+                pass_fds=(writing, *([calls.descriptor] if calls is not None else [])) if isolated else (),
                 start_new_session=True,  # Ctrl-C at the terminal is ours; it stops the rehearsal in order
             )
         finally:
             os.close(writing)
-            if watcher is not None:
-                watcher.close()
-        if writes is not None and isolated:
-            writes.open()  # before the command begins: what it cannot do it would want to write
+        if calls is not None:
+            calls.listen()  # before the command begins: what it cannot do it would want to write
         with os.fdopen(reading, "rb") as status:
             told = status.read()  # returns when the command has begun, or could not
         self._root_pid = root = (int(told) if told else None) if isolated else self._outer.pid

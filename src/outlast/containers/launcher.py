@@ -7,9 +7,7 @@ code 1. Needs no package: it runs with `python -I -S`.
 import ctypes
 import json
 import os
-import platform
 import signal
-import socket
 import struct
 import sys
 from pathlib import Path
@@ -22,34 +20,27 @@ _MS_REC, _MS_UNBINDABLE, _MS_PRIVATE = 0x4000, 1 << 17, 1 << 18
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 
-# From linux/seccomp.h, linux/bpf_common.h and linux/audit.h; the numbers of calls from each one's asm/unistd.h.
-_PR_SET_NO_NEW_PRIVS = 38
-_SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_NEW_LISTENER = 1, 8
-_RET_ALLOW, _RET_USER_NOTIF = 0x7FFF0000, 0x7FC00000
-_LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
-_NUMBER_AT, _ARCHITECTURE_AT = 0, 4
-# By machine: the architecture's number, that of seccomp(2), and the calls that write to an open file:
-# write, pwrite64, writev, pwritev, pwritev2, fsync, fdatasync, fallocate.
-CALLS = {
-    "x86_64": (0xC000003E, 317, (1, 18, 20, 296, 328, 74, 75, 285)),
-    "aarch64": (0xC00000B7, 277, (64, 68, 66, 70, 287, 82, 83, 47)),
-}
+# From asm/unistd.h and linux/seccomp.h.
+_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_SET_MODE_FILTER, _NEW_LISTENER = 1, 8
 
 NOT_ALLOWED = 125  # the namespace could not be made
 _CANNOT_EXECUTE, _NOT_FOUND = 126, 127
 
 
-def main(status: int, view: str, watcher: int, below_init: bool, command: list[str]) -> int:
+def main(how: dict[str, Any], command: list[str]) -> int:
     """Runs the command; returns its exit code, 128+n for signal n.
 
     Writes the process number of the namespace's PID 1 to the descriptor `status`, whose other end sees the end of the
-    file when the command itself has begun. `view`: empty, or JSON with `root`, an empty folder for a root of the
-    command's own, `folder`, in which it starts, and `mounts`: [what, where, whether read-only] each. `watcher` is a
-    socket that gets the descriptor on which the command's writes are announced, before they are done; -1 where nobody
-    asks. `below_init`: PID 1 is a process of ours that handles no signal, and the command its child, as under an init
-    or a service manager.
+    file when the command itself has begun. `view`, where there is one, has `root`, an empty folder for a root of the
+    command's own, `folder`, in which it starts, and `mounts`: [what, where, whether read-only] each. `calls` is a
+    socket for the listener of the seccomp filter `program` (hexadecimal digits); it is closed without a message where
+    the kernel allows none. `below_init`: PID 1 is a process of ours that handles no signal, and the command its child,
+    as under an init or a service manager.
     """
-    os.set_inheritable(status, False)
+    status, calls = how["status"], how.get("calls", -1)
+    for descriptor in (status, *([calls] if calls >= 0 else [])):
+        os.set_inheritable(descriptor, False)
     libc = ctypes.CDLL(None, use_errno=True)
     _check(libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
     try:
@@ -59,10 +50,12 @@ def main(status: int, view: str, watcher: int, below_init: bool, command: list[s
         return NOT_ALLOWED
     child = os.fork()
     if child == 0:
-        _prepare(libc, json.loads(view) if view else None)
-        if below_init:
-            _stay_above(status)
-        _become(libc, watcher, command)
+        _prepare(libc, how.get("view"))
+        if how.get("below_init"):
+            _stay_above(status, calls)
+        _become(libc, calls, bytes.fromhex(how.get("program", "")), command)
+    if calls >= 0:
+        os.close(calls)
     os.write(status, b"%d\n" % child)
     os.close(status)
     return _wait_for(child)
@@ -76,11 +69,13 @@ def _wait_for(child: int) -> int:
             return 128 + os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)
 
 
-def _stay_above(status: int) -> None:
+def _stay_above(*descriptors: int) -> None:
     """Returns in a child; this process stays, and takes the child's exit code for its own."""
     child = os.fork()
     if child:
-        os.close(status)
+        for descriptor in descriptors:
+            if descriptor >= 0:
+                os.close(descriptor)
         os._exit(_wait_for(child))
 
 
@@ -114,12 +109,12 @@ def _prepare(libc: ctypes.CDLL, view: dict[str, Any] | None) -> None:
         os._exit(_CANNOT_EXECUTE)
 
 
-def _become(libc: ctypes.CDLL, watcher: int, command: list[str]) -> None:
+def _become(libc: ctypes.CDLL, calls: int, program: bytes, command: list[str]) -> None:
     try:
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
             signal.signal(number, signal.SIG_DFL)
-        if watcher >= 0:
-            _announce_writes(libc, watcher)
+        if calls >= 0:
+            _hand_over_calls(libc, calls, program)
         os.execvp(command[0], command)  # noqa: S606 - a shell would become PID 1 in the program's place
     except FileNotFoundError:
         sys.stderr.write(f"{command[0]}: command not found\n")
@@ -131,26 +126,17 @@ def _become(libc: ctypes.CDLL, watcher: int, command: list[str]) -> None:
         os._exit(_CANNOT_EXECUTE)
 
 
-def _announce_writes(libc: ctypes.CDLL, watcher: int) -> None:
-    """From now on each call that writes, of this process and all below it, waits for a word on a descriptor.
+def _hand_over_calls(libc: ctypes.CDLL, calls: int, program: bytes) -> None:
+    """From here on the calls that the filter names wait for an answer. As root of a namespace, no bit is needed."""
+    import socket  # noqa: PLC0415 - every attempt starts through this file, and few need it
 
-    A descriptor of that kind goes to whoever is at the other end of the socket `watcher`; see seccomp_unotify(2).
-    """
-    architecture, seccomp, calls = CALLS[platform.machine()]
-    program = [(_LOAD, 0, 0, _ARCHITECTURE_AT), (_JUMP_IF_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _RET_ALLOW)]
-    program += [(_LOAD, 0, 0, _NUMBER_AT)]
-    program += [(_JUMP_IF_EQUAL, len(calls) - place, 0, call) for place, call in enumerate(calls)]
-    program += [(_RETURN, 0, 0, _RET_ALLOW), (_RETURN, 0, 0, _RET_USER_NOTIF)]
-    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in program))
-    whole = struct.pack("HxxxxxxP", len(program), ctypes.addressof(code))
-    _check(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-    listener = libc.syscall(seccomp, _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_NEW_LISTENER, whole)
-    if listener < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    with socket.socket(fileno=watcher) as there:
-        socket.send_fds(there, [b"."], [listener])
-    os.close(listener)
+    filters = ctypes.create_string_buffer(program, len(program))
+    described = struct.pack("H6xQ", len(program) // 8, ctypes.addressof(filters))
+    listener = libc.syscall(_SECCOMP[os.uname().machine], _SET_MODE_FILTER, _NEW_LISTENER, described)
+    if listener >= 0:
+        with socket.socket(fileno=calls) as way:
+            socket.send_fds(way, [b"1"], [listener])
+        os.close(listener)
 
 
 class _Root:
@@ -221,5 +207,4 @@ def _check(result: int) -> None:
 
 
 if __name__ == "__main__":
-    told, rest = sys.argv[1:5], sys.argv[5:]
-    sys.exit(main(int(told[0]), told[1], int(told[2]), told[3] == "below-init", rest))
+    sys.exit(main(json.loads(sys.argv[1]), sys.argv[2:]))

@@ -86,7 +86,7 @@ def run_attempt(
     with ExitStack() as stack:
         storage = None
         if plan is not None and any(one.through_door for one in plan.due):
-            storage = Storage(stage.folder, lambda: container.kill())
+            storage = Storage(stage.folder, lambda: container.kill())  # noqa: PLW0108 - it is made below
             stack.callback(storage.close)  # after the container, which is entered later
         container = stack.enter_context(
             Container(
@@ -97,7 +97,7 @@ def run_attempt(
                 stderr=stack.enter_context(stage.stderr(number).open("wb")),
                 isolated=setting.isolated,
                 first_is_pid_1=setting.first_is_pid_1,
-                writes=storage.door if storage is not None else None,
+                calls=storage.calls if storage is not None else None,
             )
         )
         return _Driver(stage, number, container, setting=setting, plan=plan, storage=storage, stack=stack).run()
@@ -290,6 +290,8 @@ class _Driver:
             interrupted_at_seconds=None if end.at is None else end.at - started,
             stopped_after_seconds=None if noticed is None else ended_at - noticed,
             worked_seconds=0.0 if began is None else max(0.0, ended_at - began),
+            cut_write=progress.fired.path if progress.fired is not None and end.at is not None else None,
+            writes=len(self._setting.watch.writes_since(started)),
             notice=self._view() if noticed is not None else None,
             happened=tuple(due.name for due in progress.begun) if end.kind is not None else (),
             counts_as=progress.begun[-1].counts_as if progress.begun and noticed is not None else "its exit code",
@@ -318,29 +320,42 @@ class _End:
 
 
 def _how_it_ended(progress: _Progress, plan: Plan | None, exit_code: int, spoilt: tuple[Due, float] | None) -> _End:
-    if progress.hung:
-        at = progress.first_notice_at
-        return _End("hung", plan.kind if plan is not None and at is not None else None, at)
-    if progress.fired is not None and exit_code == _SIGKILLED:
-        return _End("SIGKILL at a save", "SIGKILL at a save", progress.fired.at)
-    if progress.killed_by is not None and exit_code == _SIGKILLED:
-        kind: Kind = "second attempt" if progress.second and not progress.warned else "SIGKILL"
-        if progress.noticed_at is not None:
-            kind = "SIGTERM"
-        return _End(progress.killed_by, kind, progress.noticed_at or progress.killed_at)
-    by_itself: EndedBy = "finished" if exit_code == 0 else "exit"
+    forced = _by_force(progress, plan, exit_code)
+    if forced is not None:
+        return forced
+    left: EndedBy = "finished" if exit_code == 0 else "exit"
     if progress.noticed_at is not None:
-        left: EndedBy = "SIGTERM" if progress.warned else "notice"
-        return _End("finished" if exit_code == 0 else left, "SIGTERM", progress.noticed_at)
+        on_notice: EndedBy = "SIGTERM" if progress.warned else "notice"
+        return _End("finished" if exit_code == 0 else on_notice, "SIGTERM", progress.noticed_at)
     if progress.second:
         return _End("finished" if exit_code == 0 else "superseded", "second attempt", progress.landed[-1][1])
     if progress.revoked and exit_code != 0:  # it had begun to leave, which nothing takes back
         return _End("notice", "revoked notice", progress.first_notice_at)
+    return _undisturbed(progress, plan, left, spoilt)
+
+
+def _by_force(progress: _Progress, plan: Plan | None, exit_code: int) -> _End | None:
+    """None where it ended by itself."""
+    if progress.hung:
+        at = progress.first_notice_at
+        return _End("hung", plan.kind if plan is not None and at is not None else None, at)
+    if exit_code != _SIGKILLED:
+        return None
+    if progress.fired is not None:
+        return _End("SIGKILL at a save", "SIGKILL at a save", progress.fired.at)
+    if progress.killed_by is None:
+        return None
+    if progress.noticed_at is not None:
+        return _End(progress.killed_by, "SIGTERM", progress.noticed_at)
+    return _End(progress.killed_by, "second attempt" if progress.second else "SIGKILL", progress.killed_at)
+
+
+def _undisturbed(progress: _Progress, plan: Plan | None, left: EndedBy, spoilt: tuple[Due, float] | None) -> _End:
+    """It ended by itself before what was to end it; what only disturbed it counts where nothing else was planned."""
     if plan is None or not progress.begun:
-        return _End(by_itself)
-    # It ended by itself before what was to end it; what only disturbed it counts where nothing else was planned.
+        return _End(left)
     last = plan.due[-1]
-    if spoilt is not None and (spoilt[0] is last or exit_code != 0):
-        return _End(by_itself, "storage fault", spoilt[1])
+    if spoilt is not None and (spoilt[0] is last or left == "exit"):
+        return _End(left, "storage fault", spoilt[1])
     landed = [at for due, at in progress.landed if due is last]
-    return _End(by_itself, last.kind, landed[0]) if landed and last.goes_on else _End(by_itself)
+    return _End(left, last.kind, landed[0]) if landed and last.goes_on else _End(left)

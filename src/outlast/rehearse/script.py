@@ -57,8 +57,8 @@ class Script:
         kept += self.procedure.not_exercised
         if self.speed != 1.0:
             kept.append(
-                f"the program's own clock: the platform's times passed {self.speed:g} times as fast, and the job was told "
-                "of them as they passed; its steps, saves and settings of time took as long as ever"
+                f"the program's own clock: the platform's times passed {self.speed:g} times as fast, and the job was "
+                "told of them as they passed; its steps, saves and settings of time took as long as ever"
             )
             if grace_seconds < LONG_NOTICE_SECONDS <= grace_seconds * self.speed:
                 kept.append(

@@ -3,11 +3,14 @@
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
-from outlast.containers.writes import can_watch_writes
+from outlast.containers.calls import CallWatch, can_watch
+from outlast.containers.container import Container
 from outlast.emulate.scale import TimeScale
 from outlast.ports import Identity, Platform
 from outlast.rehearse.attempt import Attempt, Plan
@@ -16,7 +19,7 @@ from outlast.rehearse.request import CannotRehearse, Limits, Request
 from outlast.rehearse.sandbox import CopyPlan, make_copy
 from outlast.rehearse.stage import FIRST_START, Stage, Start, environment_on, inherited_environment
 from outlast.rehearse.watch import WriteWatch
-from outlast.rehearse.words import Procedure, Scene, Settings
+from outlast.rehearse.words import Machine, Procedure, Scene, Settings
 from outlast.settings import GRACE, REHEARSAL_SPEED, look_around
 
 
@@ -39,26 +42,23 @@ class Site:
 
     @property
     def grace_seconds(self) -> float:
-        """The platform's seconds between a notice and the end, which the job reckons with too.
+        """Seconds here between a notice and the end, which the job reckons with too."""
+        return self.scale.here(self.platform_grace_seconds)
 
-        That is what the platform gives, or what the user's variables say of it.
-        """
+    @property
+    def platform_grace_seconds(self) -> float:
+        """What that is on the platform: what it gives, or what the user's variables say of it."""
         ours = self.limits.grace_seconds
         if ours is not None:
             return ours
         told = {**inherited_environment(), **self.procedure.tell(self.given)}
         return look_around(environment_on(self.platform, Identity(), told)).grace_seconds
 
-    @property
-    def grace_here_seconds(self) -> float:
-        """What that takes here."""
-        return self.scale.here(self.grace_seconds)
-
     def _told(self) -> dict[str, str]:
         """What the job is told of its platform beside its identity: durations as they pass here."""
         told = self.procedure.tell(self.given)
         if self.scale.factor != 1.0:
-            told |= {GRACE: f"{self.grace_here_seconds:g}", REHEARSAL_SPEED: f"{self.scale.factor:g}"}
+            told |= {GRACE: f"{self.grace_seconds:g}", REHEARSAL_SPEED: f"{self.scale.factor:g}"}
         return told
 
     def make_stage(self, name: str) -> Stage:
@@ -104,9 +104,8 @@ class Site:
             self._check(plan)
         stage.temporary(number).mkdir()
         with self.procedure.open_machine(self.given, self.scale) as machine:
-            environment = stage.environment(inherited_environment(), number, start)
             setting = Setting(
-                scene=Scene(machine, self.grace_seconds, self.scale),
+                scene=Scene(machine, self.platform_grace_seconds, self.scale),
                 watch=watch,
                 isolated=self.isolated,
                 first_is_pid_1=self.procedure.first_is_pid_1,
@@ -118,7 +117,7 @@ class Site:
                 stage,
                 number,
                 self._command(stage),
-                {**environment, **self._told(), **machine.environment},
+                self._environment(stage, number, start, machine),
                 setting=setting,
                 plan=plan,
             )
@@ -127,8 +126,33 @@ class Site:
         """Raises CannotRehearse for what cannot be done on this machine."""
         if not self.isolated and (plan.overlaps or any(one.through_door for one in plan.due)):
             raise CannotRehearse(f"{plan.name} cannot be rehearsed here: it needs namespaces, and none can be made")
-        if not can_watch_writes() and any(one.through_door for one in plan.due):
+        if not can_watch() and any(one.through_door for one in plan.due):
             raise CannotRehearse(f"{plan.name} cannot be rehearsed here: this machine's system calls are not known")
+
+    @contextmanager
+    def start(
+        self, stage: Stage, number: int, *, stdout: BinaryIO, stderr: BinaryIO, calls: CallWatch
+    ) -> Iterator[Container]:
+        """An attempt whose file operations `calls` is asked about, on a machine of its own."""
+        stage.temporary(number).mkdir()
+        with (
+            self.procedure.open_machine(self.given, self.scale) as machine,
+            Container(
+                self._command(stage),
+                folder=stage.folder,
+                environment=self._environment(stage, number, Start(attempt=number), machine),
+                stdout=stdout,
+                stderr=stderr,
+                isolated=self.isolated,
+                first_is_pid_1=self.procedure.first_is_pid_1,
+                calls=calls,
+            ) as container,
+        ):
+            yield container
+
+    def _environment(self, stage: Stage, number: int, start: Start, machine: Machine) -> dict[str, str]:
+        inherited = stage.environment(inherited_environment(), number, start)
+        return {**inherited, **self._told(), **machine.environment}
 
     def _command(self, stage: Stage) -> tuple[str, ...]:
         """The command as it works on the stage: a program in a folder that was left out is taken where it is."""

@@ -1,22 +1,21 @@
-"""The storage of one attempt as it fails: each write below the folder goes through here before it is done."""
+"""The storage of one attempt as it fails: each write below the folder waits here until it is decided about."""
 
-import errno
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from outlast.containers.writes import WriteCall, WriteDoor
+from outlast.containers.calls import Answer, CallWatch, Failure, Operation
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
 from outlast.rehearse.watch import SaveFilter, Write, is_passing
 from outlast.rehearse.words import SpoilStorage
 
 
 class Storage:
-    """Lets writes pass until it is told otherwise. `kill` ends the attempt; it runs in the door's thread."""
+    """Lets writes pass until it is told otherwise. `kill` ends the attempt; it runs in the thread that decides."""
 
     def __init__(self, folder: Path, kill: Callable[[], None]) -> None:
-        self.door = WriteDoor(self._decide)
+        self.calls = CallWatch(self._decide)
         self.first_hit_at: float | None = None
         self.fired: Write | None = None
         self._folder, self._kill = folder, kill
@@ -34,7 +33,7 @@ class Storage:
         self._fault = None
 
     def arm(self, write: int, saves: SaveFilter) -> None:
-        """Kills before write number `write` (from 1) to files of saves. Files that are there already are no new save."""
+        """Kills before write number `write` (from 1) to files of saves; a file of a store that is there is none."""
         below = self._folder / PRIVATE_FOLDER
         self._known = {str(path) for path in below.rglob("*")} if saves.store_only else set()
         self._writes_left, self._saves = write, saves
@@ -42,29 +41,29 @@ class Storage:
     def close(self) -> None:
         """Once the attempt has ended."""
         self._over.set()
-        self.door.close()
+        self.calls.close()
 
-    def _decide(self, call: WriteCall) -> int:
-        path = Path(call.path)
-        if not path.is_relative_to(self._folder) or is_passing(call.path):
-            return 0
-        if self._saves is not None and self._is_of_a_save(path, self._saves):
+    def _decide(self, operation: Operation) -> Answer:
+        path = Path(operation.path)
+        if operation.kind != "write" or not path.is_relative_to(self._folder) or is_passing(operation.path):
+            return True
+        inside = path.relative_to(self._folder).as_posix()
+        if self._saves is not None and self._is_of_a_save(path, inside, self._saves):
             self._writes_left -= 1
             if self._writes_left == 0:
                 self._saves = None
-                self.fired = Write(path.relative_to(self._folder).as_posix(), "modified", time.monotonic())
+                self.fired = Write(inside, "modified", time.monotonic())
                 self._kill()
-                return errno.EIO
+                return False
         fault = self._fault
-        if fault is None or (call.sync and fault.error not in (0, errno.EIO)):
-            return 0  # a full disk takes what it has promised to keep
+        if fault is None:
+            return True
         if self.first_hit_at is None:
             self.first_hit_at = time.monotonic()
         self._over.wait(fault.delay_seconds)
-        return fault.error
+        return Failure(fault.error) if fault.error else True
 
-    def _is_of_a_save(self, path: Path, saves: SaveFilter) -> bool:
-        inside = path.relative_to(self._folder).as_posix()
+    def _is_of_a_save(self, path: Path, inside: str, saves: SaveFilter) -> bool:
         if inside.startswith(f"{PRIVATE_FOLDER}/"):
             return str(path) not in self._known
         return not saves.store_only and inside not in saves.logs

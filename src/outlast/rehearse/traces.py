@@ -3,6 +3,7 @@
 import csv
 import json
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 from outlast.rehearse.scenario import Moment
@@ -102,7 +103,7 @@ def _counted(row: list[str]) -> tuple[float, int] | None:
 def _between_drops(counts: list[tuple[float, int]]) -> list[float]:
     """What a job that needs all of the machines would have lived, from one drop to the next."""
     lives, began = [], counts[0][0] if counts else 0.0
-    for (_, before), (at, now) in zip(counts, counts[1:], strict=False):
+    for (_, before), (at, now) in pairwise(counts):
         if now < before:
             lives.append(at - began)
             began = at

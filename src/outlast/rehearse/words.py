@@ -166,7 +166,7 @@ class Due:
     begin: Callable[[Scene], list[Timed]]
     counts_as: CountsAs = "its exit code"
     goes_on: bool = False
-    through_door: bool = False  # whether it needs to see each write before it is done
+    through_door: bool = False  # whether each write has to wait until it is decided about
     overlaps: bool = False  # whether the next attempt may begin while this one lives
 
 
