@@ -19,7 +19,7 @@ def useless_notice(attempt: Attempt) -> bool:
     view = attempt.notice
     if view is None:
         return False
-    deaf = not view.first_hears and view.first_was_pid_1
+    deaf = view.signalled and not view.first_hears and view.first_was_pid_1
     return deaf or attempt.ended_by == "SIGKILL after the grace" or any(left.writes for left in view.left_behind)
 
 
@@ -33,10 +33,16 @@ def _one_notice(attempt: Attempt, grace_seconds: float) -> Iterator[str]:
     view = attempt.notice
     if view is None:
         return
-    grace = format_duration(grace_seconds)
+    given = grace_seconds if view.signalled else attempt.stopped_after_seconds or grace_seconds
+    grace = format_duration(given)
     ran_out = attempt.ended_by == "SIGKILL after the grace"
-    if not view.first_hears and view.first_was_pid_1:
+    if view.signalled and not view.first_hears and view.first_was_pid_1:
         yield _never_reached(view)
+    elif ran_out and not view.signalled and attempt.heard_notice_after_seconds is None:
+        yield (
+            f"attempt {attempt.number}: the notice came by the platform's metadata alone, with no signal, and nobody "
+            f"acted on it within {grace}. An outlast.Job hears it, and so does `outlast run -- …`"
+        )
     elif ran_out and attempt.heard_notice_after_seconds is not None:
         heard = format_duration(attempt.heard_notice_after_seconds)
         yield f"attempt {attempt.number}: the notice was heard after {heard}, but it did not end within {grace}"

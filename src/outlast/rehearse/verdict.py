@@ -56,7 +56,7 @@ class Evidence:
     @property
     def finished(self) -> bool:
         """Whether the platform records success."""
-        return self.last.exit_code == 0
+        return self.last.succeeded
 
     @property
     def different(self) -> list[Result]:
