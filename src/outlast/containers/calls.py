@@ -27,7 +27,8 @@ _O_CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _ALLOW, _NOTIFY = 0x7FFF0000, 0x7FC00000
 _LOAD, _IF_EQUAL, _IF_ABOVE, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
-_RECEIVE, _SEND = 0xC0502100, 0xC0182101
+_RECEIVE, _SEND, _STILL_THERE = 0xC0502100, 0xC0182101, 0x40082102
+_SIGNAL_SECONDS = 0.3
 _CONTINUE = 1
 _NOTICE = struct.Struct("QIIiIQ6Q")  # struct seccomp_notif: id, pid, flags, then struct seccomp_data
 _ANSWER = struct.Struct("QqiI")
@@ -97,7 +98,15 @@ class Failure:
     error: int
 
 
-Answer = bool | Failure
+@dataclass(frozen=True, slots=True)
+class Signalled:
+    """A signal has been sent to whoever waits. `left` is told whether that took it out of the operation, which it may
+    then begin anew; where the signal is blocked or comes to another thread, the operation happens."""
+
+    left: Callable[[bool], None]
+
+
+Answer = bool | Failure | Signalled
 
 
 def can_watch() -> bool:
@@ -136,7 +145,8 @@ class CallWatch:
     """Receives an attempt's file operations in a thread of its own, from `listen` to `close`.
 
     `answer` is asked about each operation before it happens; when it returns False the operation never happens: the
-    process stays held, to be killed. A Failure is what it gives then, as a disk would. It may wait.
+    process stays held, to be killed. Signalled: it has been sent a signal meanwhile, and goes on. A Failure is what it
+    gives then, as a disk would. It may wait.
     """
 
     def __init__(self, answer: Callable[[Operation], Answer]) -> None:
@@ -191,6 +201,10 @@ class CallWatch:
             number, pid, _, call, _, _, *arguments = _NOTICE.unpack(buffer)
             operation = self._read(pid, self._calls[call], arguments)
             answer = True if operation is None else self._answer(operation)
+            if isinstance(answer, Signalled):
+                left = _has_left(listener, number)
+                answer.left(left)
+                answer = not left
             if isinstance(answer, Failure):
                 fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, -answer.error, 0))
             elif answer:
@@ -211,6 +225,20 @@ class CallWatch:
             source = _named(pid, _AT_FDCWD, arguments[call.source]) if call.source >= 0 else None
             return Operation(call.name, path, source, pid, now)
         return None
+
+
+def _has_left(listener: int, number: int) -> bool:
+    """Whether the caller gives the operation up, within a time that is ample for a signal to arrive."""
+    until = time.monotonic() + _SIGNAL_SECONDS
+    while time.monotonic() < until:
+        try:
+            fcntl.ioctl(listener, _STILL_THERE, struct.pack("Q", number))
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                raise
+            return True
+        time.sleep(0.002)
+    return False
 
 
 def _signed(value: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from outlast.containers.calls import CallWatch, Operation, can_watch
+from outlast.containers.calls import Answer, CallWatch, Operation, Signalled, can_watch
 from outlast.rehearse.attempt import tail
 from outlast.rehearse.display import Display
 from outlast.rehearse.results import Result
@@ -101,12 +101,15 @@ class Knife:
     cut: tuple[Place, str] | None = None
     begun: int = field(default_factory=lambda: os.eventfd(0))  # readable when the cut has come
     elsewhere: Counter[str] = field(default_factory=Counter)
+    saved_within: str | None = None  # a save that a handler began in the middle of another operation
+    _under_way: tuple[int, str, str] = (0, "", "")
+    _left: bool = False
     period: float = 0.0  # about the time from one save to the next; seconds
     _first_at: float = 0.0
     _before: dict[int, str] = field(default_factory=dict)
     _opened: set[str] = field(default_factory=set)
 
-    def passes(self, operation: Operation) -> bool:
+    def passes(self, operation: Operation) -> Answer:
         """Whether the operation may happen."""
         if self.cut is not None and self.warn is None:
             return False
@@ -114,6 +117,8 @@ class Knife:
         if name is None:
             self._note_elsewhere(operation)
             return True
+        if self._left:
+            self._see_what_follows(operation, name)
         source = self._name_of(operation.source) if operation.source else None
         here = f"{operation.kind} {_NAME.sub('#', name)}"
         place = (here, self._before.get(operation.pid) == here)
@@ -130,10 +135,26 @@ class Knife:
             return True
         self.cut = (place, f"{operation.kind} {source} -> {name}" if source else f"{operation.kind} {name}")
         self.period = (operation.at - self._first_at) / 2
-        if self.warn is not None:
-            self.warn()
+        if self.warn is None:
+            os.eventfd_write(self.begun, 1)
+            return False
+        self.warn()
+        self._under_way = (operation.pid, operation.kind, operation.path)
         os.eventfd_write(self.begun, 1)
-        return self.warn is not None
+        return Signalled(self._note_left)
+
+    def _note_left(self, left: bool) -> None:
+        self._left = left
+
+    def _see_what_follows(self, operation: Operation, name: str) -> None:
+        """After a signal in the middle of an operation: is that begun anew, or is something saved before?"""
+        pid, kind, path = self._under_way
+        if operation.pid != pid:
+            return
+        self._left = False
+        known = (f"open {_NAME.sub('#', name)}", False) in self.seen
+        if operation.kind == "open" and known and (operation.kind, operation.path) != (kind, path):
+            self.saved_within = f"open {name}"
 
     def _is_late_enough(self, now: float) -> bool:
         """Whether a save has been made in this attempt, if one is asked for. A file that is kept open shows none."""

@@ -7,6 +7,7 @@ import math
 import os
 import random
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -20,6 +21,7 @@ from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
 
 _NOTICES = 9  # in one run of the job at most; six at any moment, which miss a half of all moments once in 64 times
+_SET_A_FLAG = "a handler should set a flag, and the loop act on it between two steps, or block the signal within them"
 _LATE = 0.2  # of the job's time, before what is added to an open file is a save
 _FAILURES = 2  # in a row: it does not get over what it left
 
@@ -34,6 +36,7 @@ class Warned:
     before: str | None = None
     killed: bool = False
     period: float = 0.0  # seconds from one save to the next
+    saved_within: str | None = None
     last_words: str = ""
 
     @property
@@ -73,17 +76,21 @@ def _judge(site: Site, attempts: list[Warned], results: list[Result]) -> list[st
         return [f"{where}attempt {last.number} left with exit code {last.exit_code} and so did the one before{words}"]
     different = [one for one in results if not one.same]
     if not different:
-        return []
+        return [_saves_within(one) for one in attempts if one.saved_within is not None][:1]
     first = different[0]
     found = f"{first.path} is not what the uninterrupted run made: {first.detail}"
     if last.noticed and math.isinf(first.distance.relative):
         code = site.platform.facts.interrupted_exit_code
         return [f"on a notice {last.where} it left with 0 unfinished, which counts as success ({found}); use {code}"]
     where = ", ".join(dict.fromkeys(one.where for one in noticed))
-    return [
-        f"after {len(noticed)} notices ({where}) {found}",
-        "a handler must not save while a step or a save is under way: set a flag, and act on it between two steps",
-    ]
+    return [f"after {len(noticed)} notices ({where}) {found}", _SET_A_FLAG]
+
+
+def _saves_within(one: Warned) -> str:
+    return (
+        f"attempt {one.number} of a run with many notices: its handler saved at once (`{one.saved_within}`), while "
+        f"`{one.before}` was under way, so it may save a step that is half done; {_SET_A_FLAG}"
+    )
 
 
 def _run(job: Job, stage: Stage, number: int, delay_seconds: float | None, places: set[Place]) -> Warned:
@@ -98,7 +105,7 @@ def _run(job: Job, stage: Stage, number: int, delay_seconds: float | None, place
             done=frozenset(places) if delay_seconds is None else frozenset(),
             late_seconds=_LATE * job.seconds if number == 0 else None,
             blunt=number >= _NOTICES,
-            warn=lambda: held[0].terminate_first() if delay_seconds is None else None,
+            warn=_at_once(held) if delay_seconds is None else _later,
         )
         stack.callback(os.close, knife.begun)
         watch = CallWatch(knife.passes)
@@ -121,8 +128,17 @@ def _run(job: Job, stage: Stage, number: int, delay_seconds: float | None, place
         before=before if delay_seconds is None else None,
         killed=not ended,
         period=knife.period,
+        saved_within=knife.saved_within,
         last_words=words[-1] if words else "",
     )
+
+
+def _at_once(held: list[Container]) -> Callable[[], None]:
+    return lambda: held[0].terminate_first()  # which is made after the watch on it
+
+
+def _later() -> None:
+    """The notice comes when so much time has passed."""
 
 
 def _give_notice(container: Container, grace_seconds: float, delay_seconds: float) -> bool:
