@@ -134,7 +134,7 @@ def _run(job: Job, stage: Stage, number: int, delay_seconds: float | None, place
 
 
 def _at_once(held: list[Container]) -> Callable[[], None]:
-    return lambda: held[0].terminate_first()  # which is made after the watch on it
+    return lambda: held[0].terminate_first()  # noqa: PLW0108 - it is made after the watch on it
 
 
 def _later() -> None:
