@@ -159,7 +159,7 @@ def examine(base: str, source: str, good: dict[str, bytes] | None, *, few: bool 
         if whole.code != 0 or None in results.values() or (good is not None and results != good):
             return Found(usable=False)
         # What saves nothing begins again, too, and says so; it is no change of the outcome.
-        saves = len(list(runner.folder.rglob("*"))) > len(results)
+        saves = sum(path.is_file() and path.stat().st_size > 0 for path in runner.folder.rglob("*")) > len(results)
         found = Found(usable=True)
         again = []
         for at, sent in _points(whole.lines, few=few):
