@@ -70,7 +70,11 @@ attempts:
         ("attempts: []", 1, "attempts: nothing happens"),
         ("attempts:\n  - []", 2, "attempts[0]: nothing happens to it"),
         ("attempts:\n  - maintenance\n  - spot-reclaim", 3, "attempts[1]: 'spot-reclaim' is nothing that happens on"),
-        ("attempts:\n  - tiemout: {at: 3s}", 2, "'tiemout' is nothing that happens on cloud-run; there are maintenance"),
+        (
+            "attempts:\n  - tiemout: {at: 3s}",
+            2,
+            "'tiemout' is nothing that happens on cloud-run; there are maintenance",
+        ),
         ("attempts:\n  - {maintenance: , timeout: }", 2, "attempts[0]: one thing at a time"),
         ("attempts:\n  - crash-at-a-save:\n      wriet: 3", 3, "attempts[0].crash-at-a-save.wriet: 'wriet' is not"),
         ("attempts:\n  - crash-at-a-save:\n      write: 0", 3, "write: '0' is not a whole number of 1 or more"),
@@ -129,7 +133,9 @@ def test_every_word_does_something_on_its_platform() -> None:
         procedure = procedure_named(platform_named(platform).facts.procedure)
         own = {name: word for name, word in procedure.words.items() if platform == "local" or name not in EVERYWHERE}
         for name, word in own.items():
-            given = {"provisioning": "standard"} if name == "live-migration" and "provisioning" in procedure.given else {}
+            given = (
+                {"provisioning": "standard"} if name == "live-migration" and "provisioning" in procedure.given else {}
+            )
             with procedure.open_machine(given, TimeScale(10.0)) as machine:
                 told = word.all_settings({})
                 steps = word.begin(Scene(machine, 30.0, TimeScale(10.0)), told)
