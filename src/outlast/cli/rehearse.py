@@ -13,7 +13,8 @@ from rich.console import Console
 from outlast.errors import SettingsError
 from outlast.registry import platform_named, proven_platforms
 from outlast.rehearse.display import ConsoleDisplay
-from outlast.rehearse.report import as_object, print_report
+from outlast.rehearse.page import as_page
+from outlast.rehearse.report import Report, as_object, print_report
 from outlast.rehearse.request import Request
 from outlast.rehearse.runner import rehearse as run_rehearsal
 from outlast.rehearse.verdict import EXIT_CODES
@@ -32,6 +33,13 @@ _REHEARSED = [name for name in proven_platforms() if platform_named(name).facts.
 @click.option("--retries", type=int, help="The platform's retries; enough for the interruptions unless given.")
 @click.option("--result", "results", multiple=True, metavar="PATH", help="A file or pattern to compare; repeatable.")
 @click.option("--tolerance", type=float, default=0.0, metavar="REL", help="Relative difference of numbers allowed.")
+@click.option(
+    "--report",
+    "page",
+    metavar="F.html",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write the report as one HTML file.",
+)
 @click.option("--in-place", is_flag=True, help="Run in this folder itself, not in copies of it.")
 @click.option("--real-store", is_flag=True, help="Let jobs use the stores that they name.")
 @click.option("--yes", is_flag=True, help="Do not ask before a large copy.")
@@ -46,6 +54,7 @@ def rehearse(
     results: tuple[str, ...],
     *,
     tolerance: float,
+    page: Path | None,
     in_place: bool,
     real_store: bool,
     yes: bool,
@@ -60,6 +69,8 @@ def rehearse(
 
     Example: outlast rehearse --platform cloud-run -- python train.py
     """
+    if page is not None and not page.absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder {page.absolute().parent}", param_hint="--report")
     signal.signal(signal.SIGTERM, _stop)
     # watchdog 7.1 warns when the address of a callback is used again, which harms nothing.
     warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"watchdog\..*")
@@ -87,12 +98,29 @@ def rehearse(
     except Exception:  # noqa: BLE001 - a fault of ours must not leave with 1, which says that CMD did not survive
         console.print_exception()
         sys.exit(EXIT_CODES["could-not-rehearse"])
+    _show(report, console, as_json=as_json, page=page)
+    sys.exit(report.exit_code)
+
+
+def _show(report: Report, console: Console, *, as_json: bool, page: Path | None) -> None:
+    """Leaves with 2 when the page cannot be made: what was asked for is not there, whatever the verdict."""
     if as_json:
         click.echo(json.dumps(as_object(report), indent=2))
     else:
         out = Console()
         print_report(report, out if out.is_terminal else Console(width=_REPORT_WIDTH))
-    sys.exit(report.exit_code)
+    if page is None:
+        return
+    try:
+        page.write_text(as_page(report), encoding="utf-8")
+    except OSError as error:
+        console.print(f"the report could not be written: {error}", markup=False, soft_wrap=True)
+    except Exception:  # noqa: BLE001 - as above
+        console.print_exception()
+    else:
+        console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+        return
+    sys.exit(EXIT_CODES["could-not-rehearse"])
 
 
 def _asker(*, yes: bool) -> Callable[[str], bool]:

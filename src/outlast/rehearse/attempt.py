@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Literal
 
 from outlast.containers.container import Container
-from outlast.events import LoopStarted, NoticeHeard, Recorded, RestoreChecked, Restored, SaveCommitted, from_lines
+from outlast.events import (
+    Logged,
+    LoopStarted,
+    NoticeHeard,
+    Recorded,
+    RestoreChecked,
+    Restored,
+    SaveCommitted,
+    from_lines,
+)
 from outlast.rehearse.notice import NoticeView, NoticeWatch
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.stage import Stage
@@ -41,7 +50,8 @@ class Plan:
 class Attempt:
     """What became of one attempt. Seconds; None where there was nothing to measure.
 
-    `interrupted_at_seconds` counts from the start; None when no interruption landed.
+    `interrupted_at_seconds` counts from the start; None when no interruption landed. `recorded` are its own events,
+    without the numbers that it logged; `saves_seen` the moments of writes that are part of a save, monotonic.
     """
 
     number: int
@@ -59,6 +69,8 @@ class Attempt:
     checked_leaves: int = 0
     different_leaves: tuple[str, ...] = ()
     notice: NoticeView | None = None
+    recorded: tuple[Recorded, ...] = ()
+    saves_seen: tuple[float, ...] = ()
 
 
 @dataclass(slots=True)
@@ -279,6 +291,7 @@ def add_events(attempt: Attempt, recorded: Sequence[Recorded], *, notice_at: flo
         commits=sum(isinstance(one.event, SaveCommitted) for one in recorded),
         checked_leaves=sum(check.leaves for check in checks),
         different_leaves=tuple(name for check in checks for name in check.different),
+        recorded=tuple(one for one in recorded if not isinstance(one.event, Logged)),
     )
 
 

@@ -1,6 +1,7 @@
 """The interrupted run: attempt after attempt on one stage, as the platform's controller would start them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from outlast.rehearse.attempt import Attempt, Plan
 from outlast.rehearse.display import Display
@@ -36,7 +37,9 @@ def run_interrupted(
             what = f"attempt {len(attempts)}" + (f", to end by {plan.kind}" if plan else ", to run to its end")
             with display.working(what):
                 attempt = site.run(stage, len(attempts), watch=watch, plan=plan, hung_seconds=hung_seconds)
-            attempts.append(attempt)
+            writes = watch.writes_since(attempt.started_at)
+            seen = tuple(write.at for write in writes if profile.save_filter.accepts(write))
+            attempts.append(replace(attempt, saves_seen=seen))
             if attempt.exit_code == 0 or attempt.ended_by == "hung":
                 break
     return attempts

@@ -32,6 +32,7 @@ class Report:
     reasons: tuple[str, ...]
     not_exercised: tuple[str, ...] = ()
     retries: int | None = None
+    grace_seconds: float | None = None
     baseline_seconds: float | None = None
     baseline_exit_code: int | None = None
     attempts: tuple[Attempt, ...] = ()
@@ -42,6 +43,11 @@ class Report:
     @property
     def exit_code(self) -> int:
         return EXIT_CODES[self.verdict]
+
+    @property
+    def survived(self) -> bool:
+        """Whether that is the verdict; False too where nothing could be shown."""
+        return self.verdict == "survived"
 
     @property
     def total_seconds(self) -> float | None:

@@ -239,6 +239,7 @@ class _Rehearsal:
             reasons=tuple(reasons),
             not_exercised=tuple(not_exercised),
             retries=self.retries,
+            grace_seconds=evidence.grace_seconds,
             baseline_seconds=evidence.baseline_seconds,
             baseline_exit_code=first.attempt.exit_code,
             attempts=evidence.attempts,
