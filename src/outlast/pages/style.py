@@ -48,7 +48,8 @@ caption { text-align: left; color: var(--quiet); font-size: .9rem; padding-botto
 th, td { text-align: left; vertical-align: top; padding: .35rem .6rem .35rem 0; border-bottom: 1px solid var(--line); }
 th { font-weight: 600; } thead th { font-size: .85rem; color: var(--quiet); }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-thead .number { white-space: normal; }
+thead .number, .number .quiet { white-space: normal; }
+.number .quiet { font-size: .8rem; }
 svg { display: block; width: 100%; overflow: visible; }
 svg text { fill: var(--quiet); font-size: 12px; font-family: inherit; }
 ol.timeline, ul.bars { list-style: none; padding: 0; }

@@ -150,16 +150,16 @@ def _swatch(look: str) -> Markup:
 def what_if(measured: Measured, expected: Sequence[Expected]) -> Child:
     """The expected goodput at other rates of interruption, and what that rests on."""
     warned = any(one.warned is not None for one in expected)
-    columns = [("one interruption every", None), ("without notice", "number"), ("at the best interval", "number")]
+    columns = [("interrupted every", None), ("without notice", "number"), ("at the best interval", "number")]
     if warned:
-        columns.append(("each with a notice", "number"))
+        columns.append(("with notice", "number"))
     rows = [
         tag(
             "tr",
             tag("th", format_duration(one.between_seconds), scope="row"),
-            tag("td", f"{one.unwarned:.1%}", class_="number"),
-            tag("td", f"{one.best:.1%}", tag("br"), tag("span", _every(one), class_="quiet"), class_="number"),
-            tag("td", f"{one.warned:.1%}", class_="number") if one.warned is not None else None,
+            tag("td", _share(one.unwarned), class_="number"),
+            tag("td", _share(one.best), tag("br"), tag("span", _every(one), class_="quiet"), class_="number"),
+            tag("td", _share(one.warned), class_="number") if one.warned is not None else None,
         )
         for one in expected
     ]
@@ -176,6 +176,11 @@ def what_if(measured: Measured, expected: Sequence[Expected]) -> Child:
             class_="quiet",
         ),
     )
+
+
+def _share(goodput: float) -> str:
+    """Never 100 %: something is always lost."""
+    return f"{goodput:.1%}" if goodput < 0.9995 else "> 99.9%"
 
 
 def _every(one: Expected) -> str:

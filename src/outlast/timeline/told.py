@@ -16,6 +16,7 @@ from outlast.events import (
     SaveStalled,
     SaveStarted,
     SaveTakenBack,
+    Stopped,
 )
 from outlast.timeline.moments import AttemptLine, NoticeGiven, Save, Span
 
@@ -53,6 +54,7 @@ def _with_own_events(told: Told, *, went_on_from: int | None) -> tuple[AttemptLi
     moments = moments_of(recorded, more_seconds=max(0.0, line.span.end - last))
     loop = next((one for one in reversed(recorded) if isinstance(one.event, LoopStarted)), None)
     restored = [one.event.step for one in recorded if isinstance(one.event, Restored)]
+    stopped = [one.event.step for one in recorded if isinstance(one.event, Stopped)]
     line = replace(
         line,
         saves=tuple(saves_in(recorded, zero=told.zero, until=line.span.end)),
@@ -62,20 +64,15 @@ def _with_own_events(told: Told, *, went_on_from: int | None) -> tuple[AttemptLi
     if loop is None or moments.loop_at is None:
         return replace(line, from_step=restored[-1] if restored else None), None
     work_from = loop.monotonic_seconds - told.zero
-    line = replace(
-        line,
-        work_from=work_from,
-        from_step=moments.first,
-        reached_step=moments.reached,
-        unsaved=None,
-        lost=_lost(moments, went_on_from, process_began=work_from - moments.loop_at, until=line.span.end),
-    )
+    line = replace(line, work_from=work_from, from_step=moments.first, reached_step=moments.reached, unsaved=None)
+    if went_on_from is not None and not any(step <= went_on_from for step in stopped):
+        lost = _lost(moments, went_on_from, process_began=work_from - moments.loop_at, until=line.span.end)
+        line = replace(line, lost=lost)
     return line, moments.first
 
 
-def _lost(moments: Moments, went_on_from: int | None, *, process_began: float, until: float) -> Span | None:
-    if went_on_from is None or (moments.reached is not None and moments.reached <= went_on_from):
-        return None
+def _lost(moments: Moments, went_on_from: int, *, process_began: float, until: float) -> Span | None:
+    """From the moment of that step on; steps that nobody told of may have followed the last one that is known."""
     cut = max(went_on_from, moments.first or 0)
     at = max(moments.loop_at or 0.0, moments.moment_of(cut)) if cut > (moments.first or 0) else moments.loop_at or 0.0
     span = Span(process_began + at, until)

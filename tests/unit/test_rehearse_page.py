@@ -1,0 +1,181 @@
+"""The report as a page: right figures from the attempts, every part where it belongs, nothing foreign let in."""
+
+import math
+from dataclasses import replace
+from html.parser import HTMLParser
+from random import Random
+
+import pytest
+
+from outlast.rehearse.estimate import Measured, expect, measure
+from outlast.rehearse.page import as_page
+from outlast.rehearse.report import Report
+from outlast.rehearse.story import timeline_of
+from outlast.timeline.moments import NoticeGiven, Save, Span
+from report_samples import hostile, of_nothing, usual
+
+_ELEMENTS = """
+    html head meta link title style body main header footer section h1 h2 div p ul ol li dl dt dd table caption thead
+    tbody tr th td span strong code pre bdi br svg defs pattern rect path line text
+"""
+_ATTRIBUTES = """
+    lang charset http-equiv content name rel href id class scope tabindex role aria-label aria-labelledby aria-hidden
+    focusable x y x1 x2 y1 y2 width height rx d viewbox overflow stroke-width text-anchor patternunits
+    patterntransform
+"""
+
+
+class _Reader(HTMLParser):
+    """Collects what a page is made of."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.attributes: set[str] = set()
+        self.open: list[str] = []
+        self.text = ""
+        self.headings: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag not in ("meta", "link", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text += data
+        if self.open and self.open[-1] in ("h1", "h2"):
+            self.headings.append(data)
+
+
+@pytest.mark.parametrize("report", [usual(), of_nothing(), hostile()], ids=["usual", "nothing", "hostile"])
+def test_a_page_is_made_of_the_elements_that_we_write(report: Report) -> None:
+    page = as_page(report)
+    page.encode()
+    read = _Reader(page)
+    assert set(read.elements) <= set(_ELEMENTS.split())
+    assert read.attributes <= set(_ATTRIBUTES.split())
+    assert read.open == []
+    assert (read.elements.count("style"), read.elements.count("meta")) == (1, 4)
+    assert not any(ord(one) < 32 and one != "\n" for one in page)
+    assert not {"\u202e", "\u202c", "\u2066"} & set(page)
+    assert len(page) < 120_000
+
+
+def test_the_verdict_and_its_reasons_come_first() -> None:
+    read = _Reader(as_page(of_nothing()))
+    assert read.text.index("could-not-rehearse") < read.text.index("failed in the copy with exit code 1")
+    assert "timeline" not in read.text.lower().replace("outlast rehearse", "")
+    assert read.headings[0].startswith("Rehearsal of")
+
+
+def test_each_part_of_the_account_is_there_where_the_job_told_it() -> None:
+    read = _Reader(as_page(usual()))
+    assert [one for one in read.headings if one.strip() and one != "Rehearsal of "] == [
+        "What happened",
+        "Stop time against grace",
+        "What the job planned",
+        "Where the time went",
+        "What if interruptions came more often?",
+        "Results",
+        "What was not exercised",
+    ]
+    assert "python train.py --name 'two words'" in read.text
+    assert "attempt 1stopped after 1.0 s10% of the grace, heard after 0.12 s" in read.text
+    assert read.text.count("a full save, step 105") == 1  # made twice, and the same
+    assert "An estimate" in read.text
+
+
+def test_a_program_that_tells_nothing_is_not_said_to_have_lost_or_planned_anything() -> None:
+    read = _Reader(as_page(hostile()))
+    assert "killed after 10 s" in read.text
+    assert "of work lost" not in read.text
+    assert "8.0 s after the last save that was seen" in read.text
+
+
+def test_the_report_for_people_obeys_no_program_either() -> None:
+    text = str(hostile())
+    text.encode()
+    assert all(one.isprintable() or one == "\n" for one in text)
+    assert "\\udcff\\udcfe.bin" in text
+    assert repr(usual()) == "<survived on cloud-run, 3 attempts>"
+
+
+def test_work_that_was_not_done_has_no_goodput() -> None:
+    assert usual().goodput == pytest.approx(20 / 24)
+    for report in (hostile(), replace(usual(), verdict="not-survived"), of_nothing()):
+        assert (report.goodput, report.lost_seconds) == (None, None)
+
+
+# --- the figures ------------------------------------------------------------------------------------
+
+
+def test_the_timeline_is_what_the_attempts_told() -> None:
+    report = usual()
+    first, second, third = timeline_of(report.attempts, grace_seconds=report.grace_seconds).attempts
+    assert (first.span, second.span, third.span) == (Span(0, 8), Span(8, 15), Span(15, 24))
+    assert (first.end, second.end, third.end) == ("killed", "left", "finished")
+    assert first.lost == Span(7.0, 8.0)  # since step 60, which the second went on from
+    assert (second.lost, third.lost) == (None, None)
+    assert first.saves[0] == Save(span=Span(2.875, 3.25), durable=True, step=20)
+    assert second.notices == (NoticeGiven(at=14.0, heard_at=14.125, kill_at=24.0),)
+    assert [one.from_step for one in (first, second, third)] == [0, 60, 105]
+
+
+def test_the_timeline_of_a_program_without_events_is_what_was_seen() -> None:
+    report = hostile()
+    killed, failed, _ = timeline_of(report.attempts, grace_seconds=10.0).attempts
+    assert [save.span for save in killed.saves] == [Span(2.0, 2.0625), Span(4.0, 4.0), Span(6.0, 6.0)]
+    assert (killed.end, killed.work_from, killed.unsaved, killed.lost) == ("killed", 1.0, Span(6.0, 14.0), None)
+    assert (failed.end, failed.unsaved) == ("failed", None)
+
+
+def test_what_is_measured_is_the_median_of_what_was_seen() -> None:
+    report = usual()
+    timeline = timeline_of(report.attempts, grace_seconds=10.0)
+    measured = measure(timeline, [attempt.recorded for attempt in report.attempts])
+    assert measured == Measured(
+        period_seconds=2.0, stall_seconds=0.125, persist_seconds=0.25, restore_seconds=1.5, final_save_seconds=0.5
+    )
+    assert measure(timeline_of(report.attempts[:1], grace_seconds=10.0), [report.attempts[0].recorded]) is None
+
+
+def simulated_goodput(costs: Measured, between: float, source: Random) -> float:
+    """The share of time that becomes kept work, with saves that block and interruptions at random."""
+    work = costs.period_seconds - costs.stall_seconds
+    done = now = 0.0
+    while done < 4000 * work:
+        left = source.expovariate(1 / between)
+        lived = max(0.0, left - costs.restore_seconds)
+        done += work * math.floor(lived / costs.period_seconds)
+        now += left
+    return done / now
+
+
+@pytest.mark.parametrize("between", [400.0, 60.0, 15.0])
+def test_the_estimate_without_notice_is_what_a_simulation_gives(between: float) -> None:
+    costs = Measured(
+        period_seconds=10.0, stall_seconds=1.0, persist_seconds=0.0, restore_seconds=4.0, final_save_seconds=None
+    )
+    (expected,) = expect(costs, [between])
+    assert expected.unwarned == pytest.approx(simulated_goodput(costs, between, Random(1)), rel=0.05)
+    assert expected.best >= expected.unwarned - 0.01
+    assert expected.warned is None
+
+
+def test_estimates_fall_with_the_rate_and_stay_shares() -> None:
+    costs = Measured(
+        period_seconds=60.0, stall_seconds=2.0, persist_seconds=9.0, restore_seconds=45.0, final_save_seconds=5.0
+    )
+    rising = [2.0 * 3**power for power in range(14)]
+    for pick in (lambda one: one.unwarned, lambda one: one.best, lambda one: one.warned):
+        shares = [pick(one) for one in expect(costs, rising)]
+        assert shares == sorted(shares)
+        assert all(0.0 <= share <= 1.0 for share in shares)
+        assert shares[-1] > 0.9
