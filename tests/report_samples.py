@@ -150,7 +150,7 @@ def hostile() -> Report:
         stopped_after_seconds=10.0,
         worked_seconds=13.0,
         notice=replace(_NOTICE, first_command=HOSTILE[0]),
-        saves_seen=(START + 2.0, START + 2.0625, START + 4.0, START + 6.0),
+        saves_seen=(START + 2.0, START + 2.03125, START + 4.0, START + 6.0),
     )
     failed = Attempt(number=1, seconds=2.0, ended_by="exit", exit_code=1, started_at=START + 14.0, worked_seconds=1.0)
     told = Attempt(

@@ -5,18 +5,19 @@
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import victims
 
 from outlast.rehearse.page import as_page
-from outlast.rehearse.request import Limits, Request
-from outlast.rehearse.runner import rehearse
 from report_samples import hostile, of_nothing, usual
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "rehearsal"))
+import victims
 
 playwright = pytest.importorskip("playwright.sync_api")
 _CHROMIUM = shutil.which("chromium")
@@ -80,10 +81,17 @@ _OUTSIDE = """() => [...document.querySelectorAll('body *')].filter(e => {
 }).map(e => e.outerHTML.slice(0, 120))"""
 
 
-def _real_report(folder: Path) -> str:
+def _rehearse(folder: Path, page: Path) -> None:
+    """A real report, by the command."""
     (folder / "job.py").write_text(victims.SURVIVOR)
-    request = Request(command=(sys.executable, "job.py"), folder=folder, interruptions=3)
-    return as_page(rehearse(request, limits=Limits(grace_seconds=0.5, hung_floor_seconds=3.0, hung_factor=1.0)))
+    command = [sys.executable, "-c", "from outlast.cli.main import main; main()", "rehearse", "--report", str(page)]
+    subprocess.run(
+        [*command, "--interruptions", "3", "--", sys.executable, "job.py"],
+        cwd=folder,
+        env={**os.environ, "OUTLAST_GRACE": "0.5"},
+        check=True,
+        capture_output=True,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -101,11 +109,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "usual": as_page(usual()),
         "nothing": as_page(of_nothing()),
         "hostile": as_page(hostile()),
-        "real": _real_report(tmp_path_factory.mktemp("job")),
     }
+    _rehearse(tmp_path_factory.mktemp("job"), folder / "real.html")
     for name, text in texts.items():
         (folder / f"{name}.html").write_text(text, encoding="utf-8")
-    return {name: folder / f"{name}.html" for name in texts}
+    return {page.stem: page for page in folder.iterdir()}
 
 
 def _picture(page: Any, name: str) -> None:

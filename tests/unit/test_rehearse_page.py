@@ -3,9 +3,12 @@
 import math
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib import import_module
+from pathlib import Path
 from random import Random
 
 import pytest
+from click.testing import CliRunner
 
 from outlast.rehearse.estimate import Measured, expect, measure
 from outlast.rehearse.page import as_page
@@ -14,6 +17,7 @@ from outlast.rehearse.story import timeline_of
 from outlast.timeline.moments import NoticeGiven, Save, Span
 from report_samples import hostile, of_nothing, usual
 
+rehearse_command = import_module("outlast.cli.rehearse")
 _ELEMENTS = """
     html head meta link title style body main header footer section h1 h2 div p ul ol li dl dt dd table caption thead
     tbody tr th td span strong code pre bdi br svg defs pattern rect path line text
@@ -113,6 +117,35 @@ def test_work_that_was_not_done_has_no_goodput() -> None:
         assert (report.goodput, report.lost_seconds) == (None, None)
 
 
+@pytest.mark.parametrize("as_json", [True, False])
+def test_the_command_writes_the_page_beside_what_it_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, as_json: bool
+) -> None:
+    monkeypatch.setattr(rehearse_command, "run_rehearsal", lambda *_, **__: hostile())
+    monkeypatch.setattr(rehearse_command.signal, "signal", lambda *_: None)
+    options = ["--report", str(tmp_path / "r.html"), *(["--json"] if as_json else [])]
+    done = CliRunner().invoke(rehearse_command.rehearse, [*options, "--", "true"])
+    assert done.exit_code == 1, done.output
+    assert "not-survived" in done.stdout
+    assert "report: " in done.stderr
+    assert "<h1>" in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("page", "said"), [("x" * 300, "File name too long"), ("no/such/r.html", "no folder"), (".", "is a directory")]
+)
+def test_a_page_that_cannot_be_written_is_no_verdict(
+    page: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither 0 nor 1: whoever asked for the page must not take its absence for a proof."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(rehearse_command, "run_rehearsal", lambda *_, **__: usual())
+    monkeypatch.setattr(rehearse_command.signal, "signal", lambda *_: None)
+    done = CliRunner().invoke(rehearse_command.rehearse, ["--report", page, "--", "true"])
+    assert done.exit_code == 2
+    assert said in done.stderr.replace("\n", " ")
+
+
 # --- the figures ------------------------------------------------------------------------------------
 
 
@@ -131,7 +164,7 @@ def test_the_timeline_is_what_the_attempts_told() -> None:
 def test_the_timeline_of_a_program_without_events_is_what_was_seen() -> None:
     report = hostile()
     killed, failed, _ = timeline_of(report.attempts, grace_seconds=10.0).attempts
-    assert [save.span for save in killed.saves] == [Span(2.0, 2.0625), Span(4.0, 4.0), Span(6.0, 6.0)]
+    assert [save.span for save in killed.saves] == [Span(2.0, 2.03125), Span(4.0, 4.0), Span(6.0, 6.0)]
     assert (killed.end, killed.work_from, killed.unsaved, killed.lost) == ("killed", 1.0, Span(6.0, 14.0), None)
     assert (failed.end, failed.unsaved) == ("failed", None)
 

@@ -6,7 +6,7 @@ from outlast.rehearse.attempt import Attempt
 from outlast.timeline.moments import AttemptLine, End, NoticeGiven, Save, Span, Timeline
 from outlast.timeline.told import Told, with_events
 
-_BURST_SECONDS = 0.1  # writes that follow each other so closely are taken for one save
+_BURST_SECONDS = 0.05  # writes that follow each other so closely are taken for one save
 _LEFT = ("SIGTERM",)
 _KILLED = ("SIGKILL", "SIGKILL at a save", "SIGKILL after the grace", "hung")
 
