@@ -24,7 +24,7 @@ from outlast.rehearse.results import Result
 
 START = 512.0  # and moments in eighths: floats are exact
 HOSTILE = (
-    "<script>document.title='owned'</script><img src=https://x.invalid/y onerror=document.title='owned'>",
+    "<script>document.title='owned'</script><img src=//x.invalid/y onerror=document.title='owned'>",
     "\x1b[31mred\x1b[0m\x1b]0;title\x07",
     "line\nbreak\r\ttab\x00",
     "x" * 10_240,
@@ -47,9 +47,9 @@ def _save(at: float, step: int) -> tuple[tuple[float, Event], ...]:
     return (at, SaveStalled(step, 0.125)), (at, SaveStarted(step)), (at + 0.25, committed)
 
 
-def usual() -> Report:
-    """A job of 20 s that saves every 2 s: a kill 1 s after a save, a stop within its grace, and the end."""
-    first = Attempt(
+def _killed() -> Attempt:
+    """Killed a second after the save of step 60."""
+    return Attempt(
         number=0,
         seconds=8.0,
         ended_by="SIGKILL",
@@ -67,7 +67,11 @@ def usual() -> Report:
             *_save(7.0, 60),
         ),
     )
-    second = Attempt(
+
+
+def _stopped() -> Attempt:
+    """Stopped within the grace of its notice, at step 105."""
+    return Attempt(
         number=1,
         seconds=7.0,
         ended_by="SIGTERM",
@@ -93,7 +97,11 @@ def usual() -> Report:
             (6.75, Stopped(105, 143, "SIGTERM", 0, 0.5, fitted=True)),
         ),
     )
-    third = Attempt(
+
+
+def _finished() -> Attempt:
+    """Went on from there to the end."""
+    return Attempt(
         number=2,
         seconds=9.0,
         ended_by="finished",
@@ -109,6 +117,10 @@ def usual() -> Report:
             *_save(5.5, 145),
         ),
     )
+
+
+def usual() -> Report:
+    """A job of 20 s that saves every 2 s: a kill 1 s after a save, a stop within its grace, and the end."""
     return Report(
         verdict="survived",
         platform="cloud-run",
@@ -120,7 +132,7 @@ def usual() -> Report:
         grace_seconds=10.0,
         baseline_seconds=20.0,
         baseline_exit_code=0,
-        attempts=(first, second, third),
+        attempts=(_killed(), _stopped(), _finished()),
         results=(Result("model.npz", same=True, detail="", distance=Distance(0.0, "")),),
     )
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from outlast import __version__
+
 if TYPE_CHECKING:
     from outlast.rehearse.report import Report
 
@@ -86,7 +88,7 @@ class Rehearse:
 
         name = f"{_PAGE}.html" if self._calls == 1 else f"{_PAGE}-{self._calls}.html"
         page = self._kept / name
-        page.write_text(as_page(report), encoding="utf-8")
+        page.write_text(as_page(report, version=__version__), encoding="utf-8")
         return page
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from outlast import __version__
 from outlast.errors import SettingsError
 from outlast.registry import platform_named, proven_platforms
 from outlast.rehearse.display import ConsoleDisplay
@@ -112,7 +113,7 @@ def _show(report: Report, console: Console, *, as_json: bool, page: Path | None)
     if page is None:
         return
     try:
-        page.write_text(as_page(report), encoding="utf-8")
+        page.write_text(as_page(report, version=__version__), encoding="utf-8")
     except OSError as error:
         console.print(f"the report could not be written: {error}", markup=False, soft_wrap=True)
     except Exception:  # noqa: BLE001 - as above

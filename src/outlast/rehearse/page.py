@@ -3,7 +3,6 @@
 import shlex
 from collections.abc import Iterator
 
-from outlast import __version__
 from outlast.clock import Clock, SystemClock, format_duration, iso_utc
 from outlast.pages.document import whole_page
 from outlast.pages.markup import LONGEST_NAME, Child, Markup, tag, told
@@ -21,8 +20,11 @@ _MOST_RESULTS = 1000
 _LONGEST_REASON = 1000
 
 
-def as_page(report: Report, *, clock: Clock | None = None) -> str:
-    """The report as HTML, one file without script or anything from elsewhere; to be written as UTF-8."""
+def as_page(report: Report, *, version: str = "", clock: Clock | None = None) -> str:
+    """The report as HTML, one file without script or anything from elsewhere; to be written as UTF-8.
+
+    `version` is outlast's own, for the foot.
+    """
     timeline = timeline_of(report.attempts, grace_seconds=report.grace_seconds)
     made_at = iso_utc((clock or SystemClock()).wall_seconds())
     return whole_page(
@@ -39,7 +41,7 @@ def as_page(report: Report, *, clock: Clock | None = None) -> str:
             _section("output", "The end of its output", _output(report)),
             _section("not-exercised", "What was not exercised", _not_exercised(report)),
         ),
-        tag("footer", tag("p", f"outlast {__version__}, {made_at}", class_="quiet")),
+        tag("footer", tag("p", f"outlast {version}, {made_at}", class_="quiet")),
     )
 
 
