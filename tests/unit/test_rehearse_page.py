@@ -91,7 +91,7 @@ def test_each_part_of_the_account_is_there_where_the_job_told_it() -> None:
         "What was not exercised",
     ]
     assert "python train.py --name 'two words'" in read.text
-    assert "attempt 1stopped after 1.0 s10% of the grace, heard after 0.12 s" in read.text
+    assert "attempt 1stopped after 1.0 s10% of 10 s, heard after 0.12 s" in read.text
     assert read.text.count("a full save, step 105") == 1  # made twice, and the same
     assert "An estimate" in read.text
 

@@ -84,6 +84,8 @@ def _facts(report: Report) -> Iterator[tuple[str, Child]]:
     if report.lost_seconds is not None and report.goodput is not None:
         yield "lost time", format_duration(report.lost_seconds)
         yield "goodput", f"{report.goodput:.0%}"
+    if report.speed != 1.0:
+        yield "one second here", f"{report.speed:g} s of the platform"
     yield "seed", report.seed
 
 

@@ -37,31 +37,31 @@ def _bar(parts: Sequence[tuple[str, float, str]], said: str) -> Markup:
 
 
 def stops(report: Report) -> Child:
-    """For each notice how much of the grace the program took; None where there was no notice."""
-    grace = report.grace_seconds
+    """For each notice how much of the time until SIGKILL the program took; None where there was no notice."""
     stopped = [one for one in report.attempts if one.notice is not None and one.stopped_after_seconds is not None]
-    if not stopped or not grace:
+    shown = [(one, grace) for one in stopped if (grace := one.grace_seconds or report.grace_seconds)]
+    if not shown:
         return None
-    rule = f"From the notice until the process is killed there are {format_duration(grace)}."
-    return [tag("p", rule, class_="quiet"), tag("ul", [_stop(one, grace) for one in stopped], class_="bars")]
+    rule = "A whole bar is the time from the notice until the process is killed."
+    return [tag("p", rule, class_="quiet"), tag("ul", [_stop(one, grace) for one, grace in shown], class_="bars")]
 
 
 def _stop(attempt: Attempt, grace: float) -> Markup:
-    took = attempt.stopped_after_seconds or 0.0
+    took, of = attempt.stopped_after_seconds or 0.0, format_duration(grace)
     killed = attempt.ended_by == "SIGKILL after the grace"
-    word = f"killed after {format_duration(grace)}" if killed else f"stopped after {format_duration(took)}"
+    word = f"killed after {of}" if killed else f"stopped after {format_duration(took)}"
     share = 1.0 if killed else min(took / grace, 1.0)
-    more = "" if killed else f", {share:.0%} of the grace"
     heard = attempt.heard_notice_after_seconds
-    knew = "" if heard is None else f", heard after {format_duration(heard)}"
-    said = f"attempt {attempt.number}: {word}{more}{knew}"
+    more = [] if killed else [f"{share:.0%} of {of}"]
+    more += [] if heard is None else [f"heard after {format_duration(heard)}"]
     head = tag(
         "p",
         tag("strong", f"attempt {attempt.number}"),
         tag("span", word, class_=f"chip {'bad' if killed else 'good'}"),
-        tag("span", f"{more}{knew}".removeprefix(", ") or None, class_="quiet"),
+        tag("span", ", ".join(more), class_="quiet") if more else None,
         class_="head",
     )
+    said = ", ".join([f"attempt {attempt.number}: {word}", *more])
     return tag("li", head, _bar([("over" if killed else "inside", share, word)], said))
 
 

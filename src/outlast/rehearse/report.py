@@ -26,7 +26,10 @@ _TEXT_WIDTH = 120
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """What a rehearsal showed. Seconds; None for what was not measured. `output` is the end of a failed run's."""
+    """What a rehearsal showed. Seconds; None for what was not measured. `output` is the end of a failed run's.
+
+    `speed`: so many seconds of the platform passed in one.
+    """
 
     verdict: Verdict
     platform: str
@@ -36,9 +39,11 @@ class Report:
     not_exercised: tuple[str, ...] = ()
     retries: int | None = None
     grace_seconds: float | None = None
+    speed: float = 1.0
     baseline_seconds: float | None = None
     baseline_exit_code: int | None = None
     attempts: tuple[Attempt, ...] = ()
+    cut_saves: tuple[str, ...] = ()
     results: tuple[Result, ...] = ()
     output: tuple[str, ...] = ()
     kept: Path | None = None
@@ -69,7 +74,7 @@ class Report:
 
     @property
     def _done(self) -> bool:
-        return self.verdict != "not-survived" and self.attempts[-1].exit_code == 0
+        return self.verdict != "not-survived" and self.attempts[-1].succeeded
 
     @property
     def lost_seconds(self) -> float | None:
@@ -107,6 +112,7 @@ def as_object(report: Report) -> dict[str, Any]:
             for attempt in report.attempts
             if attempt.kind is not None
         ],
+        "cut_saves": list(report.cut_saves),
         "results": [{"path": one.path, "same": one.same, "detail": one.detail} for one in report.results],
         "lost_seconds": _rounded(report.lost_seconds),
         "goodput": _rounded(report.goodput),
@@ -137,6 +143,8 @@ def print_report(report: Report, console: Console) -> None:
     parts: list[Any] = []
     if report.attempts:
         parts += [f"attempts on {report.platform}, seed {report.seed}", _attempts_table(report), ""]
+    if report.cut_saves:
+        parts += [f"and killed once at each of {len(report.cut_saves)} places of its saves", ""]
     if report.results:
         parts += ["results, against the uninterrupted run", _results_table(report), ""]
     if report.output:

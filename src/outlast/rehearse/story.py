@@ -7,7 +7,7 @@ from outlast.timeline.moments import AttemptLine, End, NoticeGiven, Save, Span, 
 from outlast.timeline.told import Told, with_events
 
 _BURST_SECONDS = 0.05  # writes that follow each other so closely are taken for one save
-_LEFT = ("SIGTERM",)
+_LEFT = ("SIGTERM", "notice", "superseded")
 _KILLED = ("SIGKILL", "SIGKILL at a save", "SIGKILL after the grace", "hung")
 
 
@@ -15,7 +15,7 @@ def timeline_of(attempts: Sequence[Attempt], *, grace_seconds: float | None) -> 
     """The attempts on one clock, which begins with the first one."""
     if not attempts:
         return Timeline(())
-    zero = attempts[0].started_at
+    zero = min(one.started_at for one in attempts)
     told = [Told(_line(one, zero, grace_seconds), one.recorded, zero) for one in attempts]
     return Timeline(tuple(with_events(told)))
 
@@ -40,7 +40,7 @@ def _line(attempt: Attempt, zero: float, grace_seconds: float | None) -> Attempt
 
 
 def _end(attempt: Attempt) -> End:
-    if attempt.exit_code == 0:
+    if attempt.succeeded:
         return "finished"
     if attempt.ended_by in _KILLED:
         return "killed"
@@ -52,6 +52,7 @@ def _notices(attempt: Attempt, span: Span, grace_seconds: float | None) -> Itera
         return
     at = span.start + attempt.interrupted_at_seconds
     heard = attempt.heard_notice_after_seconds
+    grace_seconds = grace_seconds if attempt.grace_seconds is None else attempt.grace_seconds
     yield NoticeGiven(
         at=at,
         heard_at=None if heard is None else at + heard,
