@@ -162,6 +162,8 @@ def hostile() -> Report:
         stopped_after_seconds=10.0,
         worked_seconds=13.0,
         notice=replace(_NOTICE, first_command=HOSTILE[0]),
+        grace_seconds=10.0,
+        happened=HOSTILE,
         saves_seen=(START + 2.0, START + 2.03125, START + 4.0, START + 6.0),
     )
     failed = Attempt(number=1, seconds=2.0, ended_by="exit", exit_code=1, started_at=START + 14.0, worked_seconds=1.0)
@@ -194,4 +196,6 @@ def hostile() -> Report:
             for number, text in enumerate(HOSTILE)
         ),
         output=HOSTILE,
+        cut_saves=HOSTILE,
+        speed=12.5,
     )

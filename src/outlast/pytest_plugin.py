@@ -42,6 +42,8 @@ class Rehearse:
         retries: int | None = None,
         results: str | Sequence[str] = (),
         tolerance: float = 0.0,
+        scenarios: str | Sequence[str] = (),
+        speed: float | None = None,
         in_place: bool = False,
         real_store: bool = False,
     ) -> "Report":
@@ -66,10 +68,12 @@ class Rehearse:
                 interruptions=interruptions,
                 seed=seed,
                 retries=retries,
-                results=(results,) if isinstance(results, str) else tuple(results),
+                results=_several(results),
                 tolerance=tolerance,
                 in_place=in_place,
                 real_store=real_store,
+                scenarios=_several(scenarios),
+                speed=speed,
             )
         )
         self._calls += 1
@@ -90,6 +94,10 @@ class Rehearse:
         page = self._kept / name
         page.write_text(as_page(report, version=__version__), encoding="utf-8")
         return page
+
+
+def _several(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _words(command: str | Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ def as_page(report: Report, *, version: str = "", clock: Clock | None = None) ->
             "main",
             _head(report),
             _section("timeline", "What happened", _timeline(report, timeline)),
+            _section("cuts", "Saves that were cut", _cuts(report)),
             _section("stops", "Stop time against grace", stops(report)),
             _section("plans", "What the job planned", plans_table(report)),
             _section("goodput", "Where the time went", where_time_went(report, timeline)),
@@ -94,6 +95,18 @@ def _facts(report: Report) -> Iterator[tuple[str, Child]]:
 
 def _timeline(report: Report, timeline: Timeline) -> Child:
     return draw(timeline) if report.attempts else None
+
+
+def _cuts(report: Report) -> Child:
+    """Where saves were cut, one kill at each place, beside the attempts above."""
+    if not report.cut_saves:
+        return None
+    left_out = len(report.cut_saves) - _MOST_RESULTS
+    return [
+        tag("p", f"Also killed once at each of {len(report.cut_saves)} places of its saves, and begun again:"),
+        tag("ul", [tag("li", told(one, longest=LONGEST_NAME)) for one in report.cut_saves[:_MOST_RESULTS]]),
+        tag("p", f"{left_out} more are not listed.", class_="quiet") if left_out > 0 else None,
+    ]
 
 
 def _what_if(report: Report, timeline: Timeline) -> Child:

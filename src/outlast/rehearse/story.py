@@ -32,6 +32,7 @@ def _line(attempt: Attempt, zero: float, grace_seconds: float | None) -> Attempt
         span=span,
         end=_end(attempt),
         ended_by=attempt.ended_by,
+        met=attempt.happened,
         work_from=work_from,
         saves=saves,
         notices=tuple(_notices(attempt, span, grace_seconds)),

@@ -55,6 +55,8 @@ def _row(line: AttemptLine, seconds: float) -> Markup:
 
 
 def _words(line: AttemptLine) -> Iterator[str]:
+    if line.met:
+        yield f"met {harmless(' and '.join(line.met), longest=120)}"
     yield format_duration(line.span.seconds)
     if line.from_step is not None:
         reached = "" if line.reached_step is None else f" to {line.reached_step}"

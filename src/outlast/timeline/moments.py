@@ -42,15 +42,16 @@ class NoticeGiven:
 class AttemptLine:
     """One attempt. `end`: it finished, left by itself on a notice, was killed, failed by itself, or runs.
 
-    `ended_by` says the same in words. `work_from`: when its first step began. `lost`: work that was done again, or
-    has to be. `unsaved`: work after the last save that was seen, where nobody can say whether it was lost. `buckets`:
-    where its time went, by its own account; None where it gives none.
+    `ended_by` says the same in words; `met` what happened to it, in the platform's. `work_from`: when its first step
+    began. `lost`: work that was done again, or has to be. `unsaved`: work after the last save that was seen, where
+    nobody can say whether it was lost. `buckets`: where its time went, by its own account; None where it gives none.
     """
 
     number: int
     span: Span
     end: End
     ended_by: str
+    met: tuple[str, ...] = ()
     work_from: float | None = None
     from_step: int | None = None
     reached_step: int | None = None
