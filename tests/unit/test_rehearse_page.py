@@ -169,6 +169,19 @@ def test_the_timeline_of_a_program_without_events_is_what_was_seen() -> None:
     assert (failed.end, failed.unsaved) == ("failed", None)
 
 
+def test_attempts_beside_each_other_stand_on_one_clock() -> None:
+    """The second begins while the first lives; of a third nobody saw the end."""
+    first, second, third = usual().attempts
+    beside = replace(second, started_at=first.started_at + 2.0, recorded=(), ended_by="superseded", notice=None)
+    unseen = replace(third, started_at=0.0, seconds=0.0, exit_code=1, ended_by="superseded", recorded=())
+    lines = timeline_of((first, beside, unseen), grace_seconds=10.0).attempts
+    assert [(line.number, line.span, line.end) for line in lines] == [
+        (0, Span(0.0, 8.0), "killed"),
+        (1, Span(2.0, 9.0), "left"),
+    ]
+    as_page(replace(usual(), attempts=(unseen,)))
+
+
 def test_what_is_measured_is_the_median_of_what_was_seen() -> None:
     report = usual()
     timeline = timeline_of(report.attempts, grace_seconds=10.0)

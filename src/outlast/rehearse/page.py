@@ -32,7 +32,7 @@ def as_page(report: Report, *, version: str = "", clock: Clock | None = None) ->
         tag(
             "main",
             _head(report),
-            _section("timeline", "What happened", _timeline(report, timeline)),
+            _section("timeline", "What happened", _timeline(timeline)),
             _section("cuts", "Saves that were cut", _cuts(report)),
             _section("stops", "Stop time against grace", stops(report)),
             _section("plans", "What the job planned", plans_table(report)),
@@ -93,8 +93,8 @@ def _facts(report: Report) -> Iterator[tuple[str, Child]]:
 # --- sections ---------------------------------------------------------------------------------------
 
 
-def _timeline(report: Report, timeline: Timeline) -> Child:
-    return draw(timeline) if report.attempts else None
+def _timeline(timeline: Timeline) -> Child:
+    return draw(timeline) if timeline.attempts else None
 
 
 def _cuts(report: Report) -> Child:

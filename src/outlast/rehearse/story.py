@@ -12,11 +12,12 @@ _KILLED = ("SIGKILL", "SIGKILL at a save", "SIGKILL after the grace", "hung")
 
 
 def timeline_of(attempts: Sequence[Attempt], *, grace_seconds: float | None) -> Timeline:
-    """The attempts on one clock, which begins with the first one."""
-    if not attempts:
+    """The attempts on one clock, which begins with the first one; without those that nobody saw the end of."""
+    seen = [one for one in attempts if one.started_at > 0]
+    if not seen:
         return Timeline(())
-    zero = min(one.started_at for one in attempts)
-    told = [Told(_line(one, zero, grace_seconds), one.recorded, zero) for one in attempts]
+    zero = min(one.started_at for one in seen)
+    told = [Told(_line(one, zero, grace_seconds), one.recorded, zero) for one in seen]
     return Timeline(tuple(with_events(told)))
 
 
