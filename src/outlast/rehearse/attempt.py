@@ -84,7 +84,7 @@ class Attempt:
     resumed_from_step: int | None = None
     worked_seconds: float = 0.0  # from the first sign of work, as far as one was looked for
     commits: int = 0
-    writes: int = 0  # that were seen in the copy
+    writes: int = 0  # of whole files, seen in the copy
     cut_write: str | None = None  # the file that was being written when it was killed at a save
     checked_leaves: int = 0
     different_leaves: tuple[str, ...] = ()

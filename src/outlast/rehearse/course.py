@@ -14,7 +14,7 @@ from outlast.rehearse.notice import NoticeView, NoticeWatch
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.stage import Stage
 from outlast.rehearse.storage import Storage
-from outlast.rehearse.watch import Write, WriteWatch
+from outlast.rehearse.watch import Write, WriteWatch, count_saves
 from outlast.rehearse.words import (
     Announce,
     Due,
@@ -147,6 +147,7 @@ class _Driver:
             self._progress.fired = self._setting.watch.disarm()
         if self._storage is not None and self._storage.fired is not None:
             self._progress.fired = self._storage.fired
+        self._setting.watch.settle()
         return self._report(self._container.finish(), ended_at)
 
     # --- what happens ---------------------------------------------------------------------------------------------
@@ -295,7 +296,7 @@ class _Driver:
             grace_seconds=progress.kill_due_at - noticed if noticed and progress.kill_due_at else None,
             worked_seconds=0.0 if began is None else max(0.0, ended_at - began),
             cut_write=progress.fired.path if progress.fired is not None and end.at is not None else None,
-            writes=len(self._setting.watch.writes_since(started)),
+            writes=count_saves(self._setting.watch.writes_since(started)),
             notice=self._view() if noticed is not None else None,
             happened=tuple(due.name for due in progress.begun) if end.kind is not None else (),
             counts_as=progress.begun[-1].counts_as if progress.begun and noticed is not None else "its exit code",

@@ -13,7 +13,7 @@ from outlast.emulate.scale import TimeScale
 from outlast.registry import platform_named
 from outlast.rehearse.attempt import Attempt, tail
 from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
-from outlast.rehearse.cut_saves import can_cut, cut_everywhere
+from outlast.rehearse.cut_saves import Job, can_cut, cut_everywhere
 from outlast.rehearse.display import Display, SilentDisplay
 from outlast.rehearse.interrupted import run_interrupted
 from outlast.rehearse.many_notices import warn_often
@@ -187,12 +187,16 @@ class _Rehearsal:
         def compare(stage: Stage, last: int) -> list[Result]:
             return self._compare(first, outcome_of(stage, last), with_stdout=with_stdout)
 
-        hung_seconds = self.site.limits.hung_seconds(evidence.baseline_seconds)
-        seconds = evidence.baseline_seconds
-        cuts = cut_everywhere(self.site, compare, seconds=seconds, hung_seconds=hung_seconds, display=self.display)
+        job = Job(
+            site=self.site,
+            compare=compare,
+            seconds=evidence.baseline_seconds,
+            hung_seconds=self.site.limits.hung_seconds(evidence.baseline_seconds),
+            to_resume=evidence.saves and all(one.resumed_from_step is None for one in evidence.attempts),
+        )
+        cuts = cut_everywhere(job, self.display)
         if not cuts.broken and cuts.places:
-            broken = warn_often(self.site, compare, hung_seconds=hung_seconds, display=self.display)
-            cuts = replace(cuts, broken=tuple(broken))
+            cuts = replace(cuts, broken=tuple(warn_often(job, self.display)))
         if self.site.request.real_store:  # what lies elsewhere is meant to
             cuts = replace(cuts, elsewhere=())
         return replace(evidence, cuts=cuts)

@@ -130,13 +130,21 @@ def _decide(evidence: Evidence) -> tuple[Verdict, list[str]]:
         return "not-survived", [*_name_different(evidence)]
     if evidence.missing_kinds:
         return "could-not-rehearse", [_too_short(evidence)]
-    if evidence.cuts is not None and evidence.cuts.broken:
-        return "not-survived", [*evidence.cuts.broken]
-    if evidence.cuts is not None and evidence.cuts.elsewhere:
-        return "could-not-rehearse", [_elsewhere(evidence.cuts.elsewhere, evidence.facts)]
-    if evidence.cuts is not None and evidence.cuts.temporary and not evidence.saves:
-        return "not-survived", [_temporary(evidence.cuts.temporary)]
-    return "survived", [*_own_failures(evidence)]
+    return _decide_by_cuts(evidence) or ("survived", [*_own_failures(evidence)])
+
+
+def _decide_by_cuts(evidence: Evidence) -> tuple[Verdict, list[str]] | None:
+    """What attempts showed that were held at their file operations; None if nothing was wrong."""
+    cuts = evidence.cuts
+    if cuts is None:
+        return None
+    if cuts.broken:
+        return "not-survived", [*cuts.broken]
+    if cuts.elsewhere:
+        return "could-not-rehearse", [_elsewhere(cuts.elsewhere, evidence.facts)]
+    if cuts.temporary and not evidence.saves:
+        return "not-survived", [_temporary(cuts.temporary)]
+    return None
 
 
 def _hung(evidence: Evidence) -> str:

@@ -63,7 +63,7 @@ EVERYWHERE: dict[str, Word] = {
         "everything is killed in the middle of a save",
         "SIGKILL at a save",
         _crash_at_a_save,
-        {"write": Setting("before which write of it, counted from 1; at the first that is seen unless given", "count")},
+        {"write": Setting("before which write from then on; at the first that is seen unless given", "count")},
     ),
     "storage-fault": Word(
         "writes fail, or take long",
