@@ -64,6 +64,12 @@ def test_survives(rehearse):
     assert report.reasons == ()
     assert len(report.attempts) == 4
     assert {one.path for one in report.results} == {"state.json", "<stdout, last line>"}
+    noticed = next(one for one in report.attempts if one.ended_by == "SIGTERM")
+    assert abs(noticed.grace_seconds - 0.5) < 0.1
+    assert noticed.stopped_after_seconds < noticed.grace_seconds
+    last = report.attempts[-1]
+    assert all(last.started_at < at < last.started_at + last.seconds for at in last.saves_seen)
+    assert last.saves_seen
 """,
     )
     assert done.returncode == 0, done.stdout + done.stderr
