@@ -15,7 +15,7 @@ from outlast.rehearse.page import as_page
 from outlast.rehearse.report import Report
 from outlast.rehearse.story import timeline_of
 from outlast.timeline.moments import NoticeGiven, Save, Span
-from report_samples import hostile, of_nothing, usual
+from report_samples import HOSTILE, hostile, of_nothing, usual
 
 rehearse_command = import_module("outlast.cli.rehearse")
 _ELEMENTS = """
@@ -108,6 +108,8 @@ def test_the_report_for_people_obeys_no_program_either() -> None:
     text.encode()
     assert all(one.isprintable() or one == "\n" for one in text)
     assert "\\udcff\\udcfe.bin" in text
+    assert len(repr(replace(hostile(), platform="local", reasons=HOSTILE[3:]))) < 240
+    assert "\x1b" not in repr(replace(hostile(), reasons=HOSTILE[1:]))
     assert repr(usual()) == "<survived on cloud-run, 3 attempts>"
 
 

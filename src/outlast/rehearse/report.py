@@ -50,7 +50,7 @@ class Report:
 
     def __repr__(self) -> str:
         """Short, since tests show it where they fail: the verdict, and what decided."""
-        why = f": {self.reasons[0]}" if self.reasons else ""
+        why = f": {harmless(self.reasons[0], longest=_TEXT_WIDTH)}" if self.reasons else ""
         return f"<{self.verdict} on {self.platform}, {len(self.attempts)} attempts{why}>"
 
     def __str__(self) -> str:
