@@ -94,6 +94,7 @@ def test_each_part_of_the_account_is_there_where_the_job_told_it() -> None:
     assert "attempt 1stopped after 1.0 s10% of 10 s, heard after 0.12 s" in read.text
     assert read.text.count("a full save, step 105") == 1  # made twice, and the same
     assert "An estimate" in read.text
+    assert "work lost and done again1.0 s4.2%leaving, and what it did not tell0.25 s1.0%" in read.text
 
 
 def test_a_program_that_tells_nothing_is_not_said_to_have_lost_or_planned_anything() -> None:
@@ -161,6 +162,9 @@ def test_the_timeline_is_what_the_attempts_told() -> None:
     assert first.saves[0] == Save(span=Span(2.875, 3.25), durable=True, step=20)
     assert second.notices == (NoticeGiven(at=14.0, heard_at=14.125, kill_at=24.0),)
     assert [one.from_step for one in (first, second, third)] == [0, 60, 105]
+    assert [one.buckets.lost_work for one in (first, second, third) if one.buckets] == [1.0, 0.0, 0.0]
+    assert second.buckets is not None
+    assert second.buckets.billed == second.span.seconds - 0.25  # in which it left
 
 
 def test_the_timeline_of_a_program_without_events_is_what_was_seen() -> None:

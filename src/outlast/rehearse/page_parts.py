@@ -119,19 +119,19 @@ def where_time_went(report: Report, timeline: Timeline) -> Child:
     buckets = sum((one.buckets for one in timeline.attempts if one.buckets), Buckets())
     if not buckets.billed:
         return tag("p", against or "The attempts do not tell.")
-    shares = [
-        (look, getattr(buckets, name) / buckets.billed, f"{word}: {format_duration(getattr(buckets, name))}")
-        for name, look, word in _BUCKETS
-    ]
+    told = [(look, getattr(buckets, name), word) for name, look, word in _BUCKETS]
+    total = max(buckets.billed, sum(line.span.seconds for line in timeline.attempts))
+    told.append(("track", max(0.0, total - buckets.billed), "leaving, and what it did not tell"))
     rows = [
         tag(
             "tr",
             tag("th", _swatch(look), word, scope="row"),
-            tag("td", format_duration(getattr(buckets, name)), class_="number"),
-            tag("td", f"{getattr(buckets, name) / buckets.billed:.1%}", class_="number"),
+            tag("td", format_duration(seconds), class_="number"),
+            tag("td", f"{seconds / total:.1%}", class_="number"),
         )
-        for name, look, word in _BUCKETS
+        for look, seconds, word in told
     ]
+    shares = [(look, seconds / total, f"{word}: {format_duration(seconds)}") for look, seconds, word in told]
     return join(
         tag("p", against) if against else None,
         _bar(shares, "; ".join(title for _, _, title in shares)),

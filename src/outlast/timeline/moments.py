@@ -44,7 +44,8 @@ class AttemptLine:
 
     `ended_by` says the same in words; `met` what happened to it, in the platform's. `work_from`: when its first step
     began. `lost`: work that was done again, or has to be. `unsaved`: work after the last save that was seen, where
-    nobody can say whether it was lost. `buckets`: where its time went, by its own account; None where it gives none.
+    nobody can say whether it was lost. `buckets`: where its time went, by its own account and so without the leaving
+    after a stop; None where it gives none.
     """
 
     number: int

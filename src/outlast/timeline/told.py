@@ -51,10 +51,11 @@ def _with_own_events(told: Told, *, went_on_from: int | None) -> tuple[AttemptLi
     if not recorded:
         return line, None
     last = max(one.monotonic_seconds for one in recorded) - told.zero
-    moments = moments_of(recorded, more_seconds=max(0.0, line.span.end - last))
+    stopped = [one.event.step for one in recorded if isinstance(one.event, Stopped)]
+    # After a stop the process only leaves: that is no work, and so none that is lost.
+    moments = moments_of(recorded, more_seconds=0.0 if stopped else max(0.0, line.span.end - last))
     loop = next((one for one in reversed(recorded) if isinstance(one.event, LoopStarted)), None)
     restored = [one.event.step for one in recorded if isinstance(one.event, Restored)]
-    stopped = [one.event.step for one in recorded if isinstance(one.event, Stopped)]
     line = replace(
         line,
         saves=tuple(saves_in(recorded, zero=told.zero, until=line.span.end)),
