@@ -75,6 +75,7 @@ class _Progress:
     work_began_at: float | None = None
     noticed_at: float | None = None  # the first notice that was not revoked
     first_notice_at: float | None = None
+    kill_due_at: float | None = None
     warned: bool = False
     revoked: bool = False
     second: bool = False
@@ -258,6 +259,8 @@ class _Driver:
         progress = self._progress
         progress.first_notice_at = progress.first_notice_at or now
         progress.noticed_at = progress.noticed_at or now
+        kills = (at for at, _, _, step in self._agenda if isinstance(step, Kill))
+        progress.kill_due_at = next(kills, progress.kill_due_at)
         if self._watching is None:
             self._watching = self._stack.enter_context(NoticeWatch(self._container, self._stage.folder))
 
@@ -326,6 +329,7 @@ class _Driver:
             kind=end.kind,
             interrupted_at_seconds=None if end.at is None else end.at - started,
             stopped_after_seconds=None if noticed is None else ended_at - noticed,
+            grace_seconds=progress.kill_due_at - noticed if noticed and progress.kill_due_at else None,
             worked_seconds=0.0 if began is None else max(0.0, ended_at - began),
             cut_write=progress.fired.path if progress.fired is not None and end.at is not None else None,
             writes=count_saves(self._setting.watch.writes_since(started)),

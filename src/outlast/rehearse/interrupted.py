@@ -81,7 +81,18 @@ def run_interrupted(
             for one in overlapping:
                 one.end()
     final = {one.number: one for one in (each.attempt for each in overlapping) if one is not None}
-    return [final.get(attempt.number, attempt) for attempt in attempts], tuple(scenario)
+    attempts = [final.get(attempt.number, attempt) for attempt in attempts]
+    return [_with_saves(attempt, watch, profile) for attempt in attempts], tuple(scenario)
+
+
+def _with_saves(attempt: Attempt, watch: WriteWatch, profile: Profile) -> Attempt:
+    """With the moments of its writes that are part of a save; of an attempt beside it, too, if one was."""
+    writes = watch.writes_since(attempt.started_at)
+    until = attempt.started_at + attempt.seconds
+    return replace(
+        attempt,
+        saves_seen=tuple(one.at for one in writes if one.at <= until and profile.save_filter.accepts(one)),
+    )
 
 
 @dataclass(slots=True)
