@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from outlast.events import LoopStarted, NoticeHeard, Recorded, RestoreChecked, Restored, SaveCommitted, from_lines
+from outlast.events import (
+    Logged,
+    LoopStarted,
+    NoticeHeard,
+    Recorded,
+    RestoreChecked,
+    Restored,
+    SaveCommitted,
+    from_lines,
+)
 from outlast.rehearse.notice import NoticeView
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.stage import Stage
@@ -58,7 +67,9 @@ class Attempt:
 
     `interrupted_at_seconds` counts from the start; None when no interruption landed. `happened` are the platform's
     words for what did, `counts_as` what the platform makes of its end; `heard_from` is the first source from which a
-    job of outlast heard a notice.
+    job of outlast heard a notice. `grace_seconds` is from that notice to the SIGKILL that was to follow.
+    `recorded` are its own events, without the numbers that it logged; `saves_seen` the moments of writes that are part
+    of a save, monotonic.
     """
 
     number: int
@@ -81,6 +92,9 @@ class Attempt:
     happened: tuple[str, ...] = ()
     heard_from: str | None = None
     counts_as: CountsAs = "its exit code"
+    grace_seconds: float | None = None
+    recorded: tuple[Recorded, ...] = ()
+    saves_seen: tuple[float, ...] = ()
 
     @property
     def succeeded(self) -> bool:
@@ -145,6 +159,7 @@ def add_events(attempt: Attempt, recorded: Sequence[Recorded], *, notice_at: flo
         commits=sum(isinstance(one.event, SaveCommitted) for one in recorded),
         checked_leaves=sum(check.leaves for check in checks),
         different_leaves=tuple(name for check in checks for name in check.different),
+        recorded=tuple(one for one in recorded if not isinstance(one.event, Logged)),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from outlast.containers.container import Container
-from outlast.rehearse.attempt import Attempt, EndedBy, Plan, SignOfWork, add_events, read_events
+from outlast.rehearse.attempt import Attempt, EndedBy, Plan, Sign, SignOfWork, add_events, read_events
 from outlast.rehearse.notice import NoticeView, NoticeWatch
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.stage import Stage
@@ -39,10 +39,21 @@ _CALLED_OFF_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Attempts that stand still until another one shows the sign of work, and sets `awake`."""
+
+    sign: Sign
+    awake: threading.Event
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """Where an attempt runs. `isolated`: as the first process of a container, or below its init.
 
-    `on_second` is called when the next attempt is to begin although this one lives; `called_off` ends it from outside.
+    `on_second` is called when the next attempt is to begin although this one lives; `called_off` ends it from outside,
+    and `woken` lets it work on where it stands still.
+    `is_done`: another attempt has finished the job, so that there is nothing left to interrupt. `neighbours` live
+    beside this one, and wake when it works.
     """
 
     scene: Scene
@@ -52,6 +63,9 @@ class Setting:
     hung_seconds: float = float("inf")
     on_second: Callable[[], None] = lambda: None
     called_off: threading.Event | None = None
+    woken: threading.Event | None = None
+    is_done: Callable[[], bool] = lambda: False
+    neighbours: Neighbours | None = None
 
 
 @dataclass(slots=True)
@@ -61,6 +75,7 @@ class _Progress:
     work_began_at: float | None = None
     noticed_at: float | None = None  # the first notice that was not revoked
     first_notice_at: float | None = None
+    kill_due_at: float | None = None
     warned: bool = False
     revoked: bool = False
     second: bool = False
@@ -125,12 +140,14 @@ class _Driver:
         self._order = count()
         self._waiting = list(plan.due) if plan is not None else []
         self._watching: NoticeWatch | None = None
+        self._asleep: tuple[Due, float] | None = None
         self._began_at = container.started_at
 
     def run(self) -> Attempt:
         """The attempt, once it is over."""
         hung_at = self._container.started_at + self._setting.hung_seconds
         while True:
+            self._wake()
             self._begin_what_is_due()
             self._do_what_is_due()
             now = time.monotonic()
@@ -155,6 +172,9 @@ class _Driver:
         while self._waiting:
             at = self._moment_of(self._waiting[0])
             if at is None or at > time.monotonic() or self._progress.killed_by is not None:
+                return
+            if self._setting.is_done():
+                self._waiting.clear()
                 return
             due = self._waiting.pop(0)
             self._began_at = time.monotonic()
@@ -211,6 +231,9 @@ class _Driver:
         elif isinstance(step, StartSecond):
             progress.second = True
             progress.landed.append((due, now))
+            if step.overlap_seconds is not None:
+                self._container.signal_all(signal.SIGSTOP)
+                self._asleep = (due, step.overlap_seconds)
             self._setting.on_second()
         elif isinstance(step, Kill):
             told = progress.noticed_at is not None
@@ -236,8 +259,22 @@ class _Driver:
         progress = self._progress
         progress.first_notice_at = progress.first_notice_at or now
         progress.noticed_at = progress.noticed_at or now
+        kills = (at for at, _, _, step in self._agenda if isinstance(step, Kill))
+        progress.kill_due_at = next(kills, progress.kill_due_at)
         if self._watching is None:
             self._watching = self._stack.enter_context(NoticeWatch(self._container, self._stage.folder))
+
+    def _wake(self) -> None:
+        """The attempts beside this one, when it works; and this one, when the next one does."""
+        beside = self._setting.neighbours
+        if beside is not None and not beside.awake.is_set() and self._signs.find(beside.sign) is not None:
+            beside.awake.set()
+        woken = self._setting.woken
+        if self._asleep is not None and (woken is None or woken.is_set()) and self._progress.killed_by is None:
+            due, overlap_seconds = self._asleep
+            self._asleep = None
+            self._container.signal_all(signal.SIGCONT)
+            self._agenda.append((time.monotonic() + overlap_seconds, next(self._order), due, Kill()))
 
     def _pause(self, step: Pause) -> None:
         """As a move to another machine: nothing runs meanwhile, and time passes."""
@@ -261,6 +298,8 @@ class _Driver:
         if self._waiting and self._progress.killed_by is None:
             at = self._moment_of(self._waiting[0])
             moments.append(time.monotonic() + _LOOK_SECONDS if at is None else at)
+        if self._asleep is not None or (self._setting.neighbours and not self._setting.neighbours.awake.is_set()):
+            moments.append(time.monotonic() + _LOOK_SECONDS)
         return min(moments, default=float("inf"))
 
     def _wait(self, seconds: float) -> bool:
@@ -290,6 +329,7 @@ class _Driver:
             kind=end.kind,
             interrupted_at_seconds=None if end.at is None else end.at - started,
             stopped_after_seconds=None if noticed is None else ended_at - noticed,
+            grace_seconds=progress.kill_due_at - noticed if noticed and progress.kill_due_at else None,
             worked_seconds=0.0 if began is None else max(0.0, ended_at - began),
             cut_write=progress.fired.path if progress.fired is not None and end.at is not None else None,
             writes=count_saves(self._setting.watch.writes_since(started)),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from outlast.rehearse.attempt import Attempt, Plan
+from outlast.rehearse.course import Neighbours
 from outlast.rehearse.display import Display
 from outlast.rehearse.profile import Profile
 from outlast.rehearse.scenario import (
@@ -50,21 +51,28 @@ def run_interrupted(
     overlapping: list[_Overlapping] = []
     start, hung_seconds = Start(), site.limits.hung_seconds(profile.seconds)
     with WriteWatch(stage.folder) as watch:
-        run = partial(site.run, stage, watch=watch, hung_seconds=hung_seconds)
+        run = partial(
+            site.run,
+            stage,
+            watch=watch,
+            hung_seconds=hung_seconds,
+            is_done=lambda: any(one.succeeded for one in overlapping),
+        )
         try:
             while start.attempt <= retries:
                 number = len(attempts)
                 if sum(attempt.kind is not None for attempt in attempts) == len(scenario):
                     lacking = missing_kinds(attempts, saves=profile.saves)
                     scenario += [Interruption(kind, _LATE_SHARE) for kind in lacking[:1]]
+                beside = Neighbours(profile.sign, overlapping[-1].woken) if overlapping else None
                 plan = _next_plan(site, scenario, profile, attempts, round_number=round_number)
                 with display.working(f"attempt {number}" + (f", to meet {plan.name}" if plan else ", to its end")):
                     if plan is not None and plan.overlaps:
-                        one = _Overlapping(partial(run, number, plan=plan, start=start))
+                        one = _Overlapping(partial(run, number, plan=plan, start=start, neighbours=beside))
                         overlapping.append(one)
                         attempts.append(one.until_the_second(number))
                     else:
-                        attempts.append(run(number, plan=plan, start=start))
+                        attempts.append(run(number, plan=plan, start=start, neighbours=beside))
                 last = attempts[-1]
                 if last.succeeded or last.ended_by == "hung":
                     break
@@ -73,7 +81,18 @@ def run_interrupted(
             for one in overlapping:
                 one.end()
     final = {one.number: one for one in (each.attempt for each in overlapping) if one is not None}
-    return [final.get(attempt.number, attempt) for attempt in attempts], tuple(scenario)
+    attempts = [final.get(attempt.number, attempt) for attempt in attempts]
+    return [_with_saves(attempt, watch, profile) for attempt in attempts], tuple(scenario)
+
+
+def _with_saves(attempt: Attempt, watch: WriteWatch, profile: Profile) -> Attempt:
+    """With the moments of its writes that are part of a save; of an attempt beside it, too, if one was."""
+    writes = watch.writes_since(attempt.started_at)
+    until = attempt.started_at + attempt.seconds
+    return replace(
+        attempt,
+        saves_seen=tuple(one.at for one in writes if one.at <= until and profile.save_filter.accepts(one)),
+    )
 
 
 @dataclass(slots=True)
@@ -84,6 +103,7 @@ class _Overlapping:
     attempt: Attempt | None = None
     _second: threading.Event = field(default_factory=threading.Event)
     _called_off: threading.Event = field(default_factory=threading.Event)
+    woken: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
     _failed: BaseException | None = None
 
@@ -101,15 +121,21 @@ class _Overlapping:
             number=number, seconds=0.0, ended_by="superseded", exit_code=1, started_at=0.0, kind="second attempt"
         )
 
+    @property
+    def succeeded(self) -> bool:
+        """Whether it has finished the job."""
+        return self.attempt is not None and self.attempt.succeeded
+
     def end(self) -> None:
         """Ends it if it still lives, and takes its report."""
+        self.woken.set()
         self._called_off.set()
         if self._thread is not None:
             self._thread.join()
 
     def _work(self) -> None:
         try:
-            self.attempt = self.run(on_second=self._second.set, called_off=self._called_off)
+            self.attempt = self.run(on_second=self._second.set, called_off=self._called_off, woken=self.woken)
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits for it
             self._failed = error
 

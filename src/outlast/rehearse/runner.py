@@ -284,6 +284,8 @@ class _Rehearsal:
             reasons=tuple(reasons),
             not_exercised=tuple(not_exercised),
             retries=self.retries,
+            grace_seconds=evidence.grace_seconds,
+            speed=self.script.speed,
             baseline_seconds=evidence.baseline_seconds,
             baseline_exit_code=first.attempt.exit_code,
             attempts=evidence.attempts,

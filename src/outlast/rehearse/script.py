@@ -1,5 +1,6 @@
 """What a rehearsal plays: the scenarios that were asked for, or what is drawn, on a platform that is set for them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -51,10 +52,14 @@ class Script:
         return enough + revoked if facts.max_retries is None else min(enough + revoked, facts.max_retries)
 
     def not_exercised(self, said: Sequence[str], landed: Sequence[Attempt], grace_seconds: float) -> list[str]:
-        """What a verdict says of that, with what is this procedure's and this speed's."""
+        """What a verdict says of that, with what is this procedure's, this scenario's and this speed's."""
         moved = any("live-migration" in attempt.happened for attempt in landed)
         kept = [one for one in said if not (moved and one.startswith(_MIGRATIONS))]
         kept += self.procedure.not_exercised
+        happened = Counter(word for attempt in landed for word in attempt.happened)
+        planned = Counter(what.word for one in self.interruptions for what in one.happenings)
+        if missed := list((planned - happened).elements()):
+            kept.append(f"{', '.join(missed)}, of the scenario: the job had finished before")
         if self.speed != 1.0:
             kept.append(
                 f"the program's own clock: the platform's times passed {self.speed:g} times as fast, and the job was "

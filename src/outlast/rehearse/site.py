@@ -14,7 +14,7 @@ from outlast.containers.container import Container
 from outlast.emulate.scale import TimeScale
 from outlast.ports import Identity, Platform
 from outlast.rehearse.attempt import Attempt, Plan
-from outlast.rehearse.course import Setting, run_attempt
+from outlast.rehearse.course import Neighbours, Setting, run_attempt
 from outlast.rehearse.request import CannotRehearse, Limits, Request
 from outlast.rehearse.sandbox import CopyPlan, make_copy
 from outlast.rehearse.stage import FIRST_START, Stage, Start, environment_on, inherited_environment
@@ -98,6 +98,9 @@ class Site:
         start: Start = FIRST_START,
         on_second: Callable[[], None] = lambda: None,
         called_off: threading.Event | None = None,
+        woken: threading.Event | None = None,
+        is_done: Callable[[], bool] = lambda: False,
+        neighbours: Neighbours | None = None,
     ) -> Attempt:
         """One attempt on a stage, on a machine of its own; raises CannotRehearse when there is no such command."""
         if plan is not None:
@@ -112,6 +115,9 @@ class Site:
                 hung_seconds=hung_seconds,
                 on_second=on_second,
                 called_off=called_off,
+                woken=woken,
+                is_done=is_done,
+                neighbours=neighbours,
             )
             return run_attempt(
                 stage,

@@ -73,7 +73,13 @@ class MendStorage:
 
 @dataclass(frozen=True, slots=True)
 class StartSecond:
-    """The next attempt begins now, although this one lives on."""
+    """The next attempt begins now, although this one lives on.
+
+    With `overlap_seconds` this one stands still, as what nobody can reach may do, until the next one works; so much
+    later it is killed.
+    """
+
+    overlap_seconds: float | None = None
 
 
 Step = Announce | Revoke | Warn | Tell | Pause | Kill | KillAtSave | SpoilStorage | MendStorage | StartSecond

@@ -53,17 +53,16 @@ def _storage_fault(scene: Scene, told: Settings) -> list[Timed]:
 
 
 def _second_attempt(scene: Scene, told: Settings) -> list[Timed]:
-    return [Timed(0.0, StartSecond()), scene.at(seconds_in(told, "overlap"), Kill())]
+    return [Timed(0.0, StartSecond(scene.scale.here(seconds_in(told, "overlap"))))]
 
 
-OVERLAP = Setting("for how long both live, at most", "duration", 10.0)
 EVERYWHERE: dict[str, Word] = {
     "host-error": Word("the machine is gone at once, with no notice", "SIGKILL", _host_error),
     "crash-at-a-save": Word(
         "everything is killed in the middle of a save",
         "SIGKILL at a save",
         _crash_at_a_save,
-        {"write": Setting("before which write of it, counted from 1; at the first that is seen unless given", "count")},
+        {"write": Setting("before which write from then on; at the first that is seen unless given", "count")},
     ),
     "storage-fault": Word(
         "writes fail, or take long",
@@ -76,10 +75,10 @@ EVERYWHERE: dict[str, Word] = {
         },
     ),
     "second-live-attempt": Word(
-        "the next attempt begins while this one, which nobody can reach, works on",
+        "nobody can reach the attempt; it stands still, and works on once the next one does",
         "second attempt",
         _second_attempt,
-        {"overlap": OVERLAP},
+        {"overlap": Setting("for how long both work, at most", "duration", 10.0)},
     ),
 }
 
