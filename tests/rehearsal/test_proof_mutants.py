@@ -21,7 +21,7 @@ from proving import GOOD, SIDE_BY_SIDE, Case, rehearse_all
 import outlast
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="containers are simulated on Linux")
-ASKED = os.environ.get("OUTLAST_MUTANTS", "8")
+ASKED = os.environ.get("OUTLAST_MUTANTS", "4")
 CAUGHT = 0.95
 # What the reasons must have, by the kind of change that the oracle saw.
 PLACES = {
