@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from outlast.containers import launcher, processes
+from outlast.containers.calls import CallWatch, filter_program
 
 _PR_SET_CHILD_SUBREAPER = 36
 _START_SECONDS = 10.0
@@ -30,7 +31,7 @@ def can_isolate() -> bool:
     reading, writing = os.pipe()
     try:
         tried = subprocess.run(
-            _launch(writing, ("true",)), pass_fds=(writing,), capture_output=True, timeout=_START_SECONDS, check=False
+            _launch(writing, ("true",), None), pass_fds=(writing,), capture_output=True, timeout=_START_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
         return False
@@ -40,8 +41,9 @@ def can_isolate() -> bool:
     return tried.returncode == 0
 
 
-def _launch(status: int, command: Sequence[str]) -> tuple[str, ...]:
-    return (sys.executable, "-I", "-S", launcher.__file__, str(status), *command)
+def _launch(status: int, command: Sequence[str], calls: CallWatch | None) -> tuple[str, ...]:
+    how = f"{status}:{calls.descriptor}:{filter_program().hex()}" if calls is not None else str(status)
+    return (sys.executable, "-I", "-S", launcher.__file__, how, *command)
 
 
 class Container:
@@ -56,25 +58,30 @@ class Container:
         stdout: BinaryIO,
         stderr: BinaryIO,
         isolated: bool,
+        calls: CallWatch | None = None,
     ) -> None:
+        """`calls` is asked about each file operation, where processes are isolated."""
         self.isolated = isolated
+        calls = calls if isolated else None
         if not isolated:
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._others = set(processes.children(os.getpid()))
         reading, writing = os.pipe()
         try:
             self._outer = subprocess.Popen(
-                _launch(writing, command) if isolated else command,
+                _launch(writing, command, calls) if isolated else command,
                 cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
-                pass_fds=(writing,) if isolated else (),
+                pass_fds=(writing, *([calls.descriptor] if calls is not None else [])) if isolated else (),
                 start_new_session=True,  # Ctrl-C at the terminal is ours; it stops the rehearsal in order
             )
         finally:
             os.close(writing)
+        if calls is not None:
+            calls.listen()
         with os.fdopen(reading, "rb") as status:
             told = status.read()  # returns when the command has begun, or could not
         self.first_pid = (int(told) if told else None) if isolated else self._outer.pid

@@ -56,6 +56,8 @@ class Attempt:
     resumed_from_step: int | None = None
     worked_seconds: float = 0.0  # from the first sign of work, as far as one was looked for
     commits: int = 0
+    writes: int = 0  # that were seen in the copy
+    cut_write: str | None = None  # the file that was being written when it was killed at a save
     checked_leaves: int = 0
     different_leaves: tuple[str, ...] = ()
     notice: NoticeView | None = None
@@ -204,6 +206,8 @@ class _Driver:
             interrupted_at_seconds=None if at is None else at - started,
             stopped_after_seconds=ended_at - at if at is not None and progress.notice else None,
             worked_seconds=0.0 if began is None else max(0.0, ended_at - began),
+            cut_write=progress.fired.path if progress.fired is not None and at is not None else None,
+            writes=len(self._watch.writes_since(started)),
             notice=progress.notice,
         )
         return add_events(attempt, read_events(self._stage, self._number), notice_at=at if progress.notice else None)

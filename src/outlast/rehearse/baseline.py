@@ -13,12 +13,13 @@ from outlast.rehearse.stage import Stage
 from outlast.rehearse.watch import WriteWatch
 
 _NAMED = 8
+_EARLY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """One uninterrupted run. `before` lists the folder's files as they were at its start, `paths` its results,
-    which lie below `folder`."""
+    which lie below `folder`. `told_early`: its last output came before half of its life, so it tells no result."""
 
     stage: Stage
     attempt: Attempt
@@ -26,6 +27,7 @@ class Baseline:
     before: Listing
     paths: list[str]
     folder: Path
+    told_early: bool
 
     @property
     def outcome(self) -> Outcome:
@@ -43,16 +45,21 @@ def run_baseline(site: Site, number: int) -> Baseline:
     before = list_files(stage.folder)
     with WriteWatch(stage.folder) as watch, WriteWatch(stage.logs) as outputs:
         attempt = site.run(stage, 0, watch=watch)
+        watch.settle()
+        outputs.settle()
         writes = watch.writes_since(attempt.started_at)
-        printed = [one.at for one in outputs.writes_since(attempt.started_at) if one.path in _output_names(stage)]
+        output = outputs.writes_since(attempt.started_at)
+    printed = [one.at for one in output if one.path in _output_names(stage)]
+    told = [one.at for one in output if one.path == stage.stdout(0).name and one.kind == "modified"]
     if attempt.exit_code != 0:
         raise _failed(stage, attempt, site.copies)
     profile = profile_of(attempt, read_events(stage, 0), writes, printed[0] if printed else None)
     paths = choose_results(stage.folder, before, site.request.results)
-    if site.copies is not None:
-        return Baseline(stage, attempt, profile, before, paths, stage.folder)
-    set_aside(stage.folder, before, stage.made, also=paths)
-    return Baseline(stage, attempt, profile, before, paths, stage.made)
+    told_early = bool(told) and max(told) < attempt.started_at + _EARLY * attempt.seconds
+    if site.copies is None:
+        set_aside(stage.folder, before, stage.made, also=paths)
+    folder = stage.folder if site.copies is not None else stage.made
+    return Baseline(stage, attempt, profile, before, paths, folder, told_early)
 
 
 def _output_names(stage: Stage) -> set[str]:

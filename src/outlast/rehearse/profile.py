@@ -40,13 +40,12 @@ def profile_of(
     sign, began = _begin_of_work(attempt, recorded, writes, output_at)
     logs = find_logs(writes, life_seconds=attempt.seconds)
     uses_store = any(write.path.startswith(f"{PRIVATE_FOLDER}/") for write in writes)
-    which = SaveFilter(store_only=uses_store, logs=logs)
-    if not any(which.accepts(write) for write in writes):
-        which = SaveFilter(
-            store_only=uses_store, from_start=False
-        )  # a program that keeps its only file open, say a database
     ends = attempt.started_at + attempt.seconds
     first, last = began + _SAVES_FROM * (ends - began), began + _SAVES_TO * (ends - began)
+    which = SaveFilter(store_only=uses_store, logs=logs)
+    if not any(which.accepts(write) for write in writes if first < write.at < last):
+        # A program that keeps its only file open, say a database or a journal.
+        which = SaveFilter(store_only=uses_store, from_start=False)
     committed = any(isinstance(one.event, SaveCommitted) for one in recorded)
     return Profile(
         seconds=attempt.seconds,

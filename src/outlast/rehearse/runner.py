@@ -12,8 +12,10 @@ from outlast.containers.container import can_isolate
 from outlast.registry import platform_named
 from outlast.rehearse.attempt import Attempt, tail
 from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
+from outlast.rehearse.cut_saves import can_cut, cut_everywhere
 from outlast.rehearse.display import Display, SilentDisplay
 from outlast.rehearse.interrupted import run_interrupted
+from outlast.rehearse.many_notices import warn_often
 from outlast.rehearse.report import Report
 from outlast.rehearse.request import CannotRehearse, Limits, Request, facts_to_rehearse, retry_budget
 from outlast.rehearse.results import STDOUT, Outcome, Result, compare_outcomes, set_aside
@@ -26,6 +28,10 @@ from outlast.rehearse.verdict import Evidence, judge, what_was_not_exercised
 Confirm = Callable[[str], bool]
 _PLATFORM_LIMITS = Limits()
 # A second uninterrupted run that works for less than this share of the first, and by this much, was no fresh start.
+_NOT_COMPARED = {
+    "noisy": "standard output's last line, in which the uninterrupted runs differ",
+    "early": "standard output's last line: it came before half of the work was done, so it tells no result",
+}
 _FRESH_SHARE, _FRESH_SECONDS = 0.3, 0.2
 
 
@@ -140,14 +146,15 @@ class _Rehearsal:
             if _did_less(first, third):
                 raise _not_fresh(first, third)
             first, second = second, third
-        between = self._compare(first, second.outcome, with_stdout=True)
+        told = not (first.told_early or second.told_early)
+        between = self._compare(first, second.outcome, with_stdout=told)
         if not between:
             raise CannotRehearse("there is nothing to compare: it made no file and wrote nothing to standard output")
         noisy = len(between) > 1 and any(one.path == STDOUT and not one.same for one in between)
         if noisy:
             between = [one for one in between if one.path != STDOUT]
         for round_number in range(ROUNDS):
-            stage, evidence = self._round(round_number, (first, second), between, with_stdout=not noisy)
+            stage, evidence = self._round(round_number, (first, second), between, with_stdout=told and not noisy)
             if not evidence.finished or evidence.left_early or evidence.all_landed or round_number + 1 == ROUNDS:
                 break
             if self.site.copies is None:
@@ -156,7 +163,26 @@ class _Rehearsal:
             self.display.say(
                 f"the job finished after {landed} of {planned} interruptions: too late; once more, earlier"
             )
-        return self._report(first, stage, evidence, noisy=noisy)
+        evidence = self._with_cut_saves(first, evidence, with_stdout=told and not noisy)
+        return self._report(first, stage, evidence, stdout="noisy" if noisy else "" if told else "early")
+
+    def _with_cut_saves(self, first: Baseline, evidence: Evidence, *, with_stdout: bool) -> Evidence:
+        """Also kills attempts at each place of a save, where nothing else has decided yet."""
+        if judge(evidence)[0] != "survived" or not can_cut(self.site):
+            return evidence
+
+        def compare(stage: Stage, last: int) -> list[Result]:
+            return self._compare(first, outcome_of(stage, last), with_stdout=with_stdout)
+
+        hung_seconds = self.site.limits.hung_seconds(evidence.baseline_seconds)
+        seconds = evidence.baseline_seconds
+        cuts = cut_everywhere(self.site, compare, seconds=seconds, hung_seconds=hung_seconds, display=self.display)
+        if not cuts.broken and cuts.places:
+            broken = warn_often(self.site, compare, hung_seconds=hung_seconds, display=self.display)
+            cuts = replace(cuts, broken=tuple(broken))
+        if self.site.request.real_store:  # what lies elsewhere is meant to
+            cuts = replace(cuts, elsewhere=())
+        return replace(evidence, cuts=cuts)
 
     def _baseline(self, number: int) -> Baseline:
         with self.display.working(f"uninterrupted run {number}"):
@@ -197,6 +223,7 @@ class _Rehearsal:
             tolerance=request.tolerance,
             saves=profile.saves,
             baseline_seconds=profile.seconds,
+            baseline_writes=max(one.attempt.writes for one in baselines),
             scenario=scenario,
             attempts=tuple(attempts),
             results=tuple(results),
@@ -218,7 +245,7 @@ class _Rehearsal:
         nearer = [min(one, known.get(one.path, one), key=lambda result: result.distance.relative) for one in results]
         return results, nearer
 
-    def _report(self, first: Baseline, stage: Stage, evidence: Evidence, *, noisy: bool) -> Report:
+    def _report(self, first: Baseline, stage: Stage, evidence: Evidence, *, stdout: str) -> Report:
         request = self.site.request
         verdict, reasons = judge(evidence)
         not_exercised = what_was_not_exercised(
@@ -226,9 +253,10 @@ class _Rehearsal:
             real_store=request.real_store,
             saves=evidence.saves,
             in_place=request.in_place,
+            cuts=evidence.cuts,
         )
-        if noisy:
-            not_exercised.append("standard output's last line, in which the uninterrupted runs differ")
+        if stdout:
+            not_exercised.append(_NOT_COMPARED[stdout])
         last = evidence.last
         output = () if evidence.finished else (*tail(stage.stdout(last.number)), *tail(stage.stderr(last.number)))
         return Report(
@@ -242,6 +270,7 @@ class _Rehearsal:
             baseline_seconds=evidence.baseline_seconds,
             baseline_exit_code=first.attempt.exit_code,
             attempts=evidence.attempts,
+            cut_saves=evidence.cuts.places if evidence.cuts else (),
             results=evidence.results,
             output=output,
             kept=self.kept,

@@ -4,7 +4,10 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
+from outlast.containers.calls import CallWatch
+from outlast.containers.container import Container
 from outlast.ports import Identity, Platform
 from outlast.rehearse.attempt import Attempt, Plan, run_attempt
 from outlast.rehearse.request import CannotRehearse, Limits, Request
@@ -79,6 +82,19 @@ class Site:
             isolated=self.isolated,
             plan=plan,
             hung_seconds=hung_seconds,
+        )
+
+    def start(self, stage: Stage, number: int, *, stdout: BinaryIO, stderr: BinaryIO, calls: CallWatch) -> Container:
+        """Starts an attempt whose file operations `calls` is asked about."""
+        stage.temporary(number).mkdir()
+        return Container(
+            self._command(stage),
+            folder=stage.folder,
+            environment=stage.environment(inherited_environment(), number),
+            stdout=stdout,
+            stderr=stderr,
+            isolated=self.isolated,
+            calls=calls,
         )
 
     def _command(self, stage: Stage) -> tuple[str, ...]:

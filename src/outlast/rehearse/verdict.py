@@ -1,14 +1,15 @@
 """From what happened to what it proves: the verdict, its reasons, and what was not exercised."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from outlast.clock import format_duration
 from outlast.ports import PlatformFacts
 from outlast.rehearse.attempt import Attempt
-from outlast.rehearse.findings import find_in_notices, find_in_progress, find_in_restores, restored_faithfully
+from outlast.rehearse.cut_saves import CutSaves
+from outlast.rehearse.findings import find_in_notices, find_in_progress, find_in_restores, restored_faithfully, useless_notice
 from outlast.rehearse.results import STDOUT, Result
 from outlast.rehearse.scenario import Interruption, kinds_needed
 
@@ -35,6 +36,8 @@ class Evidence:
     between_baselines: tuple[Result, ...]
     nearest: tuple[Result, ...]
     last_words: str = ""
+    cuts: CutSaves | None = None
+    baseline_writes: int = 0
 
     @property
     def last(self) -> Attempt:
@@ -57,6 +60,11 @@ class Evidence:
     def unstable(self) -> list[Result]:
         """Results in which the uninterrupted runs themselves differ."""
         return [result for result in self.between_baselines if not result.same]
+
+    @property
+    def killed_with_notice(self) -> bool:
+        """Whether a notice was of no use: nobody could hear it, or the platform had to kill what it had warned."""
+        return any(map(useless_notice, self.attempts))
 
     @property
     def missing_kinds(self) -> list[str]:
@@ -90,8 +98,17 @@ def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
     verdict, reasons = _decide(evidence)
     found = [*find_in_notices(evidence.attempts, grace_seconds=evidence.grace_seconds)]
     found += find_in_restores(evidence.attempts)
-    found += find_in_progress(evidence.attempts, saves=evidence.saves, baseline_seconds=evidence.baseline_seconds)
-    return verdict, [*reasons, *found]
+    again = find_in_progress(
+        evidence.attempts,
+        saves=evidence.saves,
+        baseline_seconds=evidence.baseline_seconds,
+        baseline_writes=evidence.baseline_writes,
+    )
+    if verdict == "survived" and (evidence.killed_with_notice or find_in_restores(evidence.attempts)):
+        verdict = "not-survived"
+    if verdict == "survived" and evidence.saves and again:
+        verdict = "not-survived"
+    return verdict, [*reasons, *found, *again]
 
 
 def _decide(evidence: Evidence) -> tuple[Verdict, list[str]]:
@@ -107,6 +124,12 @@ def _decide(evidence: Evidence) -> tuple[Verdict, list[str]]:
         return "not-survived", [*_name_different(evidence)]
     if evidence.missing_kinds:
         return "could-not-rehearse", [_too_short(evidence)]
+    if evidence.cuts is not None and evidence.cuts.broken:
+        return "not-survived", [*evidence.cuts.broken]
+    if evidence.cuts is not None and evidence.cuts.elsewhere:
+        return "could-not-rehearse", [_elsewhere(evidence.cuts.elsewhere, evidence.facts)]
+    if evidence.cuts is not None and evidence.cuts.temporary and not evidence.saves:
+        return "not-survived", [_temporary(evidence.cuts.temporary)]
     return "survived", [*_own_failures(evidence)]
 
 
@@ -128,6 +151,9 @@ def _budget(evidence: Evidence) -> str:
         f"the retries are used up: {used} ended all {len(evidence.attempts)} attempts "
         f"(1 + {evidence.retries} retries), and the work is not finished"
     )
+    cut = next((one for one in reversed(evidence.attempts) if one.cut_write is not None), None)
+    if own and cut is not None:
+        text += f"; attempt {cut.number} was killed while it wrote {cut.cut_write}"
     if last.kind is None:
         text += f"; attempt {last.number} left with exit code {last.exit_code}"
         text += f": {evidence.last_words}" if evidence.last_words else ""
@@ -161,6 +187,19 @@ def _not_deterministic(evidence: Evidence) -> Iterator[str]:
         )
 
 
+def _elsewhere(paths: Sequence[str], facts: PlatformFacts) -> str:
+    names = ", ".join(paths[:3])
+    return (
+        f"it saves to {names}, outside of the copy: here that outlives every attempt and every run, and on "
+        f"{facts.name} nobody can tell. Keep its files below the folder"
+    )
+
+
+def _temporary(paths: Sequence[str]) -> str:
+    names = ", ".join(paths[:3])
+    return f"it saves to {names}, which goes with the attempt: keep its files in a folder that outlives it"
+
+
 def _too_short(evidence: Evidence) -> str:
     kinds = ", ".join(evidence.missing_kinds)
     seconds = format_duration(evidence.baseline_seconds)
@@ -173,7 +212,9 @@ def _own_failures(evidence: Evidence) -> Iterator[str]:
             yield f"attempt {attempt.number} failed by itself with exit code {attempt.exit_code}; a retry mended it"
 
 
-def what_was_not_exercised(*, isolated: bool, real_store: bool, saves: bool, in_place: bool) -> list[str]:
+def what_was_not_exercised(
+    *, isolated: bool, real_store: bool, saves: bool, in_place: bool, cuts: CutSaves | None = None
+) -> list[str]:
     """What a rehearsal on one machine says nothing about."""
     said = [] if real_store else ["the real bucket or disk: everything was kept in a local folder"]
     said += [
@@ -187,6 +228,10 @@ def what_was_not_exercised(*, isolated: bool, real_store: bool, saves: bool, in_
         said.append("PID namespace (your process was not PID 1)")
     if not saves:
         said.append("an interruption in the middle of a save: the program was not seen to save")
+    elif cuts is None:
+        said.append("each place between two file operations of a save")
+    elif cuts.left:
+        said.append(f"{cuts.left} places between two file operations: no time was left for them")
     if in_place:
         said.append("a fresh copy: all runs shared your folder; what they made was set aside between them")
     return said

@@ -22,6 +22,8 @@ from watchdog.observers import Observer
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
 
 _SAME_BURST_SECONDS = 0.01
+_SETTLE_SECONDS = 2.0
+_MARK = ".outlast-settled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class WriteWatch(FileSystemEventHandler):
         self._last: dict[str, Write] = {}
         self._open: set[str] = set()  # written to and not closed since
         self._passed_over: set[str] = set()
+        self._settled = threading.Event()
         self._observer = Observer()
 
     def __enter__(self) -> "WriteWatch":
@@ -106,6 +109,13 @@ class WriteWatch(FileSystemEventHandler):
             fired, self._fired = self._fired, None
             return fired
 
+    def settle(self) -> None:
+        """Waits until what was written so far has been seen: on a busy machine the watching thread is behind."""
+        mark = self._folder / _MARK
+        mark.touch()
+        self._settled.wait(_SETTLE_SECONDS)
+        mark.unlink(missing_ok=True)
+
     def writes_since(self, moment: float) -> list[Write]:
         with self._lock:
             return [write for write in self._writes if write.at >= moment]
@@ -113,6 +123,9 @@ class WriteWatch(FileSystemEventHandler):
     def on_any_event(self, event: FileSystemEvent) -> None:
         name = event.dest_path if isinstance(event, FileMovedEvent) else event.src_path
         path = Path(str(name)).relative_to(self._folder).as_posix()
+        if path == _MARK:
+            self._settled.set()
+            return
         write = Write(path, event.event_type, time.monotonic())
         with self._lock:
             self._record(write)
