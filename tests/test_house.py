@@ -21,6 +21,7 @@ FLOOR_OF = {
     "firmware": "words", "machine": "words", "mounts": "words", "urls": "words", "sqlite_files": "words",
     "postgresql": "words", "paging": "words", "drift": "parts",
     "ports": "seams", "items": "seams", "disruptions": "seams", "limits": "seams", "registry": "seams",
+    "rehearsal_place": "seams",
     "settings": "seams",
     "stores": "adapters", "queues": "adapters", "sinks": "adapters", "platforms": "adapters", "frameworks": "adapters",
     "sources": "adapters",

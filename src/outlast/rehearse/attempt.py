@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from outlast.containers.container import Container
-from outlast.events import LoopStarted, NoticeHeard, Recorded, RestoreChecked, Restored, SaveCommitted, from_lines
+from outlast.events import ChunkBegun, LoopStarted, NoticeHeard, Recorded, RestoreChecked, Restored, SaveCommitted, from_lines
 from outlast.rehearse.notice import NoticeView, NoticeWatch
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.stage import Stage
@@ -17,6 +17,7 @@ from outlast.rehearse.watch import SaveFilter, Write, WriteWatch
 
 EndedBy = Literal["finished", "SIGTERM", "SIGKILL", "SIGKILL at a save", "SIGKILL after the grace", "exit", "hung"]
 Sign = Literal["loop", "activity", "start"]
+WORK_BEGINS = (LoopStarted, ChunkBegun)  # a job's first step, a worker's first chunk
 _SIGKILLED = 128 + 9
 _LOOK_SECONDS = 0.005  # how often the first sign of work is looked for
 _SAMPLE_SECONDS = 0.03  # how often the processes are looked at while a notice is pending
@@ -247,7 +248,7 @@ class SignOfWork:
     def _loop_started(self) -> float | None:
         if not self._events.exists():
             return None
-        return first_moment(from_lines(self._events.read_bytes()), LoopStarted)
+        return first_moment(from_lines(self._events.read_bytes()), WORK_BEGINS)
 
     def _first_activity(self) -> float | None:
         if any(output.stat().st_size for output in self._outputs):
@@ -256,8 +257,8 @@ class SignOfWork:
         return written[0].at if written else None
 
 
-def first_moment(recorded: Sequence[Recorded], kind: type) -> float | None:
-    """When the first event of a kind happened, on the monotonic clock."""
+def first_moment(recorded: Sequence[Recorded], kind: type | tuple[type, ...]) -> float | None:
+    """When the first event of a kind (or of several) happened, on the monotonic clock."""
     return next((one.monotonic_seconds for one in recorded if isinstance(one.event, kind)), None)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from outlast.rehearse.batches import Batch, compare_batches, without_batches
 from outlast.rehearse.checkpoints import final_checkpoints, pair_tasks
 from outlast.rehearse.compare import Distance, compare_bytes, compare_documents, compare_files
 from outlast.rehearse.request import CannotRehearse
@@ -21,11 +22,12 @@ Listing = dict[str, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a finished run leaves: its folder, the last line of its standard output, its store."""
+    """What a finished run leaves: its folder, the last line of its standard output, its store, its batch work."""
 
     folder: Path
     last_line: str
     store: Path | None
+    batches: tuple[Batch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,10 @@ def _matching(folder: Path, pattern: str) -> set[str]:
 def compare_outcomes(
     paths: Sequence[str], expected: Outcome, actual: Outcome, *, tolerance: float, with_stdout: bool
 ) -> list[Result]:
-    """Files, then the last line of standard output, then final checkpoints."""
-    found = [(path, compare_files(path, expected.folder / path, actual.folder / path)) for path in paths]
+    """Files, then queues and sinks, then the last line of standard output, then final checkpoints."""
+    files = without_batches(paths, expected.batches)
+    found = [(path, compare_files(path, expected.folder / path, actual.folder / path)) for path in files]
+    found += compare_batches(expected.batches, expected.folder, actual.folder)
     if with_stdout and expected.last_line:
         found.append((STDOUT, _compare_lines(expected.last_line, actual.last_line)))
     found += _compare_checkpoints(expected.store, actual.store)

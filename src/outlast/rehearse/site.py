@@ -10,6 +10,7 @@ from outlast.containers.calls import CallWatch
 from outlast.containers.container import Container
 from outlast.ports import Identity, Platform
 from outlast.rehearse.attempt import Attempt, Plan, run_attempt
+from outlast.rehearse.batch_life import end_leases
 from outlast.rehearse.request import CannotRehearse, Limits, Request
 from outlast.rehearse.sandbox import CopyPlan, make_copy
 from outlast.rehearse.stage import Stage, environment_on, inherited_environment
@@ -72,6 +73,7 @@ class Site:
         hung_seconds: float = float("inf"),
     ) -> Attempt:
         """One attempt on a stage; raises CannotRehearse when there is no such command."""
+        end_leases(stage, number)
         stage.temporary(number).mkdir()
         return run_attempt(
             stage,
@@ -86,6 +88,7 @@ class Site:
 
     def start(self, stage: Stage, number: int, *, stdout: BinaryIO, stderr: BinaryIO, calls: CallWatch) -> Container:
         """Starts an attempt whose file operations `calls` is asked about."""
+        end_leases(stage, number)
         stage.temporary(number).mkdir()
         return Container(
             self._command(stage),

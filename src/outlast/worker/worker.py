@@ -12,7 +12,7 @@ from typing import Self
 from outlast.clock import format_duration
 from outlast.console import Console
 from outlast.errors import ExitingError, Interrupted, LoopMisused, OutlastError, SettingsError
-from outlast.events import Event
+from outlast.events import BatchStarted, ChunkBegun, Event, NoticeHeard
 from outlast.exits import exit_watch
 from outlast.items import Queue as Port
 from outlast.items import Sink
@@ -30,6 +30,7 @@ from outlast.worker.options import Duration, Load, checked_options
 from outlast.worker.pace import Pace
 from outlast.worker.settling import Settling
 from outlast.worker.supply import Ahead, Direct, Leasing
+from outlast.worker.telling import Telling
 from outlast.worker.time_limit import ItemTimeLimit
 
 _FEW_ITEMS = 100_000  # more than a sink for thousands is good for
@@ -114,15 +115,17 @@ class Worker:
         self._entered, self._owner = True, os.getpid()
         self.around = look_around(os.environ)
         self.board, self._listener = listen(self.around)
+        self.telling = Telling(self.around)
         self.sink.prepare()
+        self.telling.tell(BatchStarted(masked(self.queue.url), masked(self.sink.url), self.options.version, os.getcwd()))
         self._keeper = Keeper(self.queue, self.options.lease_seconds, self.console, self._on_lost)
-        self._leasing = Leasing(self.queue, self.sink, self.options, self._keeper)
+        self._leasing = Leasing(self.queue, self.sink, self.options, self._keeper, self.telling)
         self._supply: Ahead | Direct = (
             Direct(self._leasing)
             if self.options.load is None
             else Ahead(self._leasing, self.options.load, self.options)
         )
-        self._settling = Settling(self.queue, self.sink, self.options)
+        self._settling = Settling(self.queue, self.sink, self.options, self.telling)
         self._drain = Drain(
             self.board,
             self.around,
@@ -236,6 +239,7 @@ class Worker:
     # --- one chunk ----------------------------------------------------------------------------------
 
     def _begin(self, chunk: Chunk) -> None:
+        self.telling.tell(ChunkBegun(len(chunk)))
         self._chunk, self._chunk_began = chunk, time.monotonic()
         self._drain.works_on(chunk)
 
@@ -331,6 +335,7 @@ class Worker:
     # --- called by other threads --------------------------------------------------------------------
 
     def _on_notice(self, notice: Notice) -> None:
+        self.telling.tell(NoticeHeard(notice.source, notice.reason, notice.grace_seconds, kind=notice.kind))
         self._drain.on_notice(notice)
 
     def _at_deadline(self, notice: Notice) -> None:
@@ -351,6 +356,7 @@ class Worker:
 
     def _on_word(self, event: Event) -> None:
         """Other words of the notice sources have no journal here."""
+        self.telling.tell(event)
 
     def _code_now(self) -> int | None:
         return None if self._finished or self.board.notice is None else self.around.interrupted_exit_code
