@@ -280,7 +280,8 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class BatchStarted:
-    """In a rehearsal: a worker is about to take items. Relative paths in the two URLs begin at `folder`."""
+    """In a rehearsal: a worker is about to take items. Relative paths in the two URLs begin at `folder`; one of the
+    program's own making has none."""
 
     queue: str
     sink: str

@@ -4,6 +4,7 @@ The rehearsal kills workers and lets items be computed again; a file of the copy
 """
 
 import os
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from outlast.errors import SettingsError
@@ -28,7 +29,7 @@ def local_path(url: str, *, started_in: str = "") -> str | None:
         rest = url
     elif scheme not in ("jsonl", "parquet") or "://" in rest:
         return None
-    return os.path.abspath(os.path.join(started_in, os.path.expanduser(rest)))
+    return os.path.abspath(Path(started_in) / Path(rest).expanduser())  # noqa: PTH100 - a link stays what it is
 
 
 def refuse_outside(url: str, *, setting: str) -> None:
@@ -40,6 +41,6 @@ def refuse_outside(url: str, *, setting: str) -> None:
     inside = path is not None and os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep)
     if not inside:
         raise SettingsError(
-            f"{setting}={masked(url)!r} is outside of the rehearsal's copy, so that it was not touched: a rehearsal kills "
-            "its workers. Give it a file in the folder, say sqlite:///work.db, or use --real-store if it may be used"
+            f"{setting}={masked(url)!r} is outside of the rehearsal's copy, and was not touched: a rehearsal kills its "
+            "workers. Give it a file in the folder, say sqlite:///work.db, or say --real-store if it may be used"
         )

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Literal
 
 from outlast.containers.container import Container
-from outlast.events import ChunkBegun, LoopStarted, NoticeHeard, Recorded, RestoreChecked, Restored, SaveCommitted, from_lines
+from outlast.events import (
+    ChunkBegun,
+    LoopStarted,
+    NoticeHeard,
+    Recorded,
+    RestoreChecked,
+    Restored,
+    SaveCommitted,
+    from_lines,
+)
 from outlast.rehearse.notice import NoticeView, NoticeWatch
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.stage import Stage

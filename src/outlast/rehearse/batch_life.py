@@ -52,3 +52,20 @@ def items_of(recorded: Sequence[Recorded]) -> Items:
     stored = sum(one.event.items for one in recorded if isinstance(one.event, ItemsStored))
     back = sum(one.event.items for one in recorded if isinstance(one.event, ItemsGivenBack))
     return Items(begun, stored, back)
+
+
+def account_of(uninterrupted: Stage, stage: Stage, last_attempt: int) -> str | None:
+    """What the interruptions cost in items, in one line; None for a run that is no batch work."""
+    recorded = [one for number in range(last_attempt + 1) for one in read_events(stage, number)]
+    if not find_batches(recorded, stage.folder):
+        return None
+    items, once = items_of(recorded), items_of(read_events(uninterrupted, 0))
+    again = max(0, items.begun - items.given_back - once.begun)
+    return (
+        f"batch work: {_items(again)} computed again after interruptions, and {_items(items.given_back)} given back at "
+        "notices, for the next attempt to have at once"
+    )
+
+
+def _items(count: int) -> str:
+    return "1 item was" if count == 1 else f"{count} items were"

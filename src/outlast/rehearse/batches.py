@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,7 +43,7 @@ class Place:
     @classmethod
     def of(cls, url: str, started_in: str, folder: Path) -> "Place | None":
         """None for one that is not in the copy, or whose kind nobody knows."""
-        path = local_path(url, started_in=started_in)
+        path = local_path(url, started_in=started_in) if url else None
         if path is None:
             return None
         inside = os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
@@ -110,9 +111,7 @@ def without_batches(paths: Sequence[str], batches: Sequence[Batch]) -> list[str]
     return [path for path in paths if not any(place.owns(path) for place in places)]
 
 
-def compare_batches(
-    batches: Sequence[Batch], expected: Path, actual: Path
-) -> list[tuple[str, Distance]]:
+def compare_batches(batches: Sequence[Batch], expected: Path, actual: Path) -> list[tuple[str, Distance]]:
     """What each queue and sink holds in one folder against the other, and the rest of the databases they are in."""
     found: list[tuple[str, Distance]] = []
     for batch in batches:
@@ -123,7 +122,7 @@ def compare_batches(
             found.append((f"{QUEUE}{batch.queue.name}", _compared(ours, theirs, _compare_fates)))
         if batch.sink is not None:
             before, after = _results(batch.sink, expected), _results(batch.sink, actual)
-            distance = _compared(before, after, lambda one, other: _compare_results(one, other, acknowledged))
+            distance = _compared(before, after, partial(_compare_results, acknowledged=acknowledged))
             found.append((f"{SINK}{batch.sink.name}", distance))
     files = {place.path for batch in batches for place in batch.places if place.kind == "sqlite"}
     tables = {_table_of(place) for batch in batches for place in batch.places}
@@ -161,19 +160,21 @@ def _compare_fates(expected: dict[str, Fate], actual: dict[str, Fate]) -> Distan
         return _different(f"{_count(lost, 'published item')} {_are(lost)} not in the queue any more: {_names(lost)}")
     more = [name for name in actual if name not in expected]
     if more:
-        return _different(f"{_count(more, 'item')} {_are(more)} there that the uninterrupted run never published: {_names(more)}")
+        return _different(
+            f"{_count(more, 'item')} {_are(more)} there that the uninterrupted run never published: {_names(more)}"
+        )
     left = [name for name, fate in actual.items() if fate.state in ("ready", "leased") and fate != expected[name]]
     if left:
         return _different(
-            f"{len(left)} of {len(actual)} items are neither done nor dead letters: {_names(left)}; the worker left before "
-            "its work was done"
+            f"{len(left)} of {len(actual)} items are neither done nor dead letters: {_names(left)}; the worker left "
+            "before its work was done"
         )
     dead = [name for name, fate in actual.items() if fate.state == "dead" != expected[name].state]
     if dead:
         why = (actual[dead[0]].reason or "no reason").strip().splitlines()[-1]
         return _different(
-            f"{_count(dead, 'item')} {_are(dead)} dead letters that the uninterrupted run has not: {_names(dead)}; {why}. If "
-            "kills alone made them so, raise max_deaths"
+            f"{_count(dead, 'item')} {_are(dead)} dead letters that the uninterrupted run has not: {_names(dead)}; "
+            f"{why}. If kills alone made them so, raise max_deaths"
         )
     other = [name for name, fate in actual.items() if fate.state != expected[name].state]
     if other:
@@ -216,16 +217,16 @@ def _results(place: Place, folder: Path) -> Held | Unreadable:
     return held
 
 
-def _compare_results(expected: Held, actual: Held, fates: dict[str, Fate]) -> Distance:
+def _compare_results(expected: Held, actual: Held, acknowledged: dict[str, Fate]) -> Distance:
     doubled = [name for name, times in actual.times.items() if times > max(1, expected.times[name])]
     if doubled:
         return _different(f"{_count(doubled, 'id')} {_have(doubled)} more than one result: {_names(doubled)}")
     missing = [name for name in expected.results if name not in actual.results]
-    done = [name for name in missing if name in fates and fates[name].state == "done"]
+    done = [name for name in missing if name in acknowledged and acknowledged[name].state == "done"]
     if done:
         return _different(
-            f"{_count(done, 'item')} {_are(done)} done in the queue and {_have(done)} no result: {_names(done)}; acknowledged "
-            "before the result was stored"
+            f"{_count(done, 'item')} {_are(done)} done in the queue and {_have(done)} no result: {_names(done)}; "
+            "acknowledged before the result was stored"
         )
     if missing:
         return _different(f"{_count(missing, 'result')} {_are(missing)} missing: {_names(missing)}")
@@ -266,7 +267,9 @@ def _compare_other_tables(expected: Path, actual: Path, ours: set[str]) -> Dista
 def _other_tables(path: Path, ours: set[str]) -> Document:
     leaves: Document = {}
     with closing(sqlite3.connect(path)) as database:
-        select = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~' ORDER BY name"
+        select = (
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~' ORDER BY name"
+        )
         for (name,) in database.execute(select).fetchall():
             if name in ours or name.startswith("outlast_"):
                 continue

@@ -10,6 +10,7 @@ from pathlib import Path
 from outlast.rehearse.batches import Batch, compare_batches, without_batches
 from outlast.rehearse.checkpoints import final_checkpoints, pair_tasks
 from outlast.rehearse.compare import Distance, compare_bytes, compare_documents, compare_files
+from outlast.rehearse.records import explain_records
 from outlast.rehearse.request import CannotRehearse
 from outlast.rehearse.sandbox import is_left_out
 from outlast.rehearse.watch import is_passing
@@ -100,12 +101,18 @@ def compare_outcomes(
 ) -> list[Result]:
     """Files, then queues and sinks, then the last line of standard output, then final checkpoints."""
     files = without_batches(paths, expected.batches)
-    found = [(path, compare_files(path, expected.folder / path, actual.folder / path)) for path in files]
+    found = [(path, _compare_named(path, expected.folder, actual.folder)) for path in files]
     found += compare_batches(expected.batches, expected.folder, actual.folder)
     if with_stdout and expected.last_line:
         found.append((STDOUT, _compare_lines(expected.last_line, actual.last_line)))
     found += _compare_checkpoints(expected.store, actual.store)
     return [_judged(path, distance, tolerance) for path, distance in found]
+
+
+def _compare_named(path: str, expected: Path, actual: Path) -> Distance:
+    distance = compare_files(path, expected / path, actual / path)
+    why = explain_records(expected / path, actual / path) if math.isinf(distance.relative) else None
+    return distance if why is None else replace(distance, detail=why)
 
 
 def _judged(path: str, distance: Distance, tolerance: float) -> Result:

@@ -12,6 +12,7 @@ from outlast.containers.container import can_isolate
 from outlast.registry import platform_named
 from outlast.rehearse.attempt import Attempt, tail
 from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
+from outlast.rehearse.batch_life import account_of
 from outlast.rehearse.cut_saves import can_cut, cut_everywhere
 from outlast.rehearse.display import Display, SilentDisplay
 from outlast.rehearse.interrupted import run_interrupted
@@ -230,6 +231,7 @@ class _Rehearsal:
             between_baselines=tuple(between),
             nearest=tuple(nearest),
             last_words=_last_words(stage, attempts[-1]),
+            items=account_of(baselines[0].stage, stage, attempts[-1].number),
         )
         return stage, evidence
 

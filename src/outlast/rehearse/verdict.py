@@ -8,8 +8,15 @@ from typing import Literal
 from outlast.clock import format_duration
 from outlast.ports import PlatformFacts
 from outlast.rehearse.attempt import Attempt
+from outlast.rehearse.batches import QUEUE, SINK
 from outlast.rehearse.cut_saves import CutSaves
-from outlast.rehearse.findings import find_in_notices, find_in_progress, find_in_restores, restored_faithfully, useless_notice
+from outlast.rehearse.findings import (
+    find_in_notices,
+    find_in_progress,
+    find_in_restores,
+    restored_faithfully,
+    useless_notice,
+)
 from outlast.rehearse.results import STDOUT, Result
 from outlast.rehearse.scenario import Interruption, kinds_needed
 
@@ -38,6 +45,7 @@ class Evidence:
     last_words: str = ""
     cuts: CutSaves | None = None
     baseline_writes: int = 0
+    items: str | None = None  # what its workers did with their items
 
     @property
     def last(self) -> Attempt:
@@ -74,7 +82,10 @@ class Evidence:
     @property
     def left_early(self) -> bool:
         """Whether it left with 0 on a notice although a result is not there or not right."""
-        if not self.finished or self.last.notice is None:
+        if not self.finished or self.last.notice is None or not self.last.notice.first_hears:
+            return False
+        queues = [one for one in self.nearest if one.path.startswith(QUEUE)]
+        if queues and all(one.same for one in queues):  # nothing was left to do: what is wrong came before
             return False
         return any(not one.same for one in self.nearest) if not self.unstable else self._something_is_missing
 
@@ -96,14 +107,18 @@ class Evidence:
 def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
     """The verdict and its reasons; what decides comes first, then what else was found."""
     verdict, reasons = _decide(evidence)
+    if evidence.items is not None:
+        reasons.append(evidence.items)
     found = [*find_in_notices(evidence.attempts, grace_seconds=evidence.grace_seconds)]
     found += find_in_restores(evidence.attempts)
-    again = find_in_progress(
-        evidence.attempts,
-        saves=evidence.saves,
-        baseline_seconds=evidence.baseline_seconds,
-        baseline_writes=evidence.baseline_writes,
-    )
+    again: list[str] = []
+    if evidence.items is None:  # a queue says what is done, whatever else a worker writes
+        again = find_in_progress(
+            evidence.attempts,
+            saves=evidence.saves,
+            baseline_seconds=evidence.baseline_seconds,
+            baseline_writes=evidence.baseline_writes,
+        )
     if verdict == "survived" and (evidence.killed_with_notice or find_in_restores(evidence.attempts)):
         verdict = "not-survived"
     if verdict == "survived" and evidence.saves and again:
@@ -163,7 +178,7 @@ def _budget(evidence: Evidence) -> str:
 def _name_different(evidence: Evidence) -> Iterator[str]:
     for result in evidence.different:
         yield f"{result.path} is not what the uninterrupted run made: {result.detail}"
-    if any(result.path != STDOUT for result in evidence.different):
+    if any(result.path != STDOUT and not result.path.startswith((QUEUE, SINK)) for result in evidence.different):
         yield "if such a file is no result (a log, say), name those that are with --result PATH"
 
 

@@ -22,9 +22,7 @@ _LONGEST_STOP_SECONDS = 1.0  # for a lease that is just being taken
 class Leasing:
     """Leases chunks of what is not in the sink yet, for one thread."""
 
-    def __init__(
-        self, queue: Queue, sink: Sink, options: WorkerOptions, keeper: Keeper, telling: Telling
-    ) -> None:
+    def __init__(self, queue: Queue, sink: Sink, options: WorkerOptions, keeper: Keeper, telling: Telling) -> None:
         self._queue, self._sink, self._options = queue, sink, options
         self._keeper, self._telling = keeper, telling
         self.known = self.given_back = 0

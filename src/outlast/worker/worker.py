@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -117,7 +118,8 @@ class Worker:
         self.board, self._listener = listen(self.around)
         self.telling = Telling(self.around)
         self.sink.prepare()
-        self.telling.tell(BatchStarted(masked(self.queue.url), masked(self.sink.url), self.options.version, os.getcwd()))
+        queue, sink = (masked(place.url) if _is_ours(place) else "" for place in (self.queue, self.sink))
+        self.telling.tell(BatchStarted(queue, sink, self.options.version, str(Path.cwd())))
         self._keeper = Keeper(self.queue, self.options.lease_seconds, self.console, self._on_lost)
         self._leasing = Leasing(self.queue, self.sink, self.options, self._keeper, self.telling)
         self._supply: Ahead | Direct = (
@@ -391,6 +393,11 @@ class Worker:
             if len(begun) > 1:
                 self.queue.expire(chunk.lease.renewal)  # they come back one by one
         self._drain.leave(f"{len(begun)} items in progress: {self.limit.reason}")
+
+
+def _is_ours(place: Port | Sink) -> bool:
+    """Whether it is what its URL says, and not of the program's own making."""
+    return type(place).__module__.startswith("outlast.")
 
 
 def _nothing(_error: BaseException) -> None:
