@@ -13,7 +13,9 @@ from outlast.registry import platform_named
 from outlast.rehearse.attempt import Attempt, tail
 from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
 from outlast.rehearse.batch_life import account_of
-from outlast.rehearse.cut_saves import can_cut, cut_everywhere
+from outlast.rehearse.batches import without_batches
+from outlast.rehearse.cut_batches import cut_batches
+from outlast.rehearse.cut_saves import CutSaves, can_cut, cut_everywhere
 from outlast.rehearse.display import Display, SilentDisplay
 from outlast.rehearse.interrupted import run_interrupted
 from outlast.rehearse.many_notices import warn_often
@@ -177,8 +179,15 @@ class _Rehearsal:
 
         hung_seconds = self.site.limits.hung_seconds(evidence.baseline_seconds)
         seconds = evidence.baseline_seconds
-        cuts = cut_everywhere(self.site, compare, seconds=seconds, hung_seconds=hung_seconds, display=self.display)
-        if not cuts.broken and cuts.places:
+        batches = first.outcome.batches
+        only_batches = bool(batches) and not without_batches(first.paths, batches)
+        cuts = CutSaves((), (), 0)
+        if not only_batches:  # else all of its files are those of outlast's queues and sinks
+            cuts = cut_everywhere(self.site, compare, seconds=seconds, hung_seconds=hung_seconds, display=self.display)
+        if not cuts.broken and batches:
+            more = cut_batches(self.site, batches, compare, hung_seconds=hung_seconds, display=self.display)
+            cuts = replace(cuts, places=(*cuts.places, *more.places), broken=more.broken)
+        if not cuts.broken and cuts.places and not only_batches:
             broken = warn_often(self.site, compare, hung_seconds=hung_seconds, display=self.display)
             cuts = replace(cuts, broken=tuple(broken))
         if self.site.request.real_store:  # what lies elsewhere is meant to
