@@ -1,13 +1,10 @@
 """Rehearsals of batch work: what survives, what does not, and why."""
 
-import sqlite3
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from outlast.events import BatchStarted, ChunkBegun, ItemsGivenBack, ItemsStored, LeaseTaken, NoticeHeard, from_lines
 from outlast.rehearse.report import Report
 from outlast.rehearse.request import Request
 from outlast.rehearse.runner import rehearse
@@ -41,7 +38,9 @@ def said(report: Report) -> str:
     return "\n".join([*report.reasons, *(f"{one.path}: {one.detail}" for one in report.results)])
 
 
-@pytest.mark.parametrize("sink", ["sqlite:///results.db?table=labels", "sqlite:///work.db"])
+@pytest.mark.parametrize(
+    "sink", ["sqlite:///results.db?table=labels", pytest.param("sqlite:///work.db", marks=pytest.mark.slow)]
+)
 def test_batch_work_survives_wherever_its_results_are(sink: str, tmp_path: Path) -> None:
     report = rehearsed(tmp_path, GOOD.replace("SINK", sink))
     assert report.verdict == "survived", said(report)
@@ -50,3 +49,79 @@ def test_batch_work_survives_wherever_its_results_are(sink: str, tmp_path: Path)
     assert names[1].startswith("sink ")
     assert any("computed again" in reason for reason in report.reasons)
     assert any(place.endswith("between a store and its ack") for place in report.cut_saves), report.cut_saves
+
+
+FAULTY: dict[str, tuple[str, tuple[str, ...]]] = {
+    "appends a result each time an item is computed": (
+        PUBLISH
+        + """
+@outlast.batch(queue, sink="jsonl:results.jsonl", chunk=4)
+def infer(items):
+    for item in items:
+        time.sleep(0.02)
+        with open("labels.csv", "a") as file:
+            file.write(f"{item.id},{item.payload['n'] ** 2}\\n")
+    return [item.payload["n"] ** 2 for item in items]
+infer.run()
+""",
+        ("labels.csv is not what", "too many, which are there already", "an upsert by id"),
+    ),
+    "acknowledges before it stores": (
+        """
+import sqlite3, time
+database = sqlite3.connect("work.db")
+database.execute("CREATE TABLE IF NOT EXISTS items (id TEXT PRIMARY KEY, n INTEGER, done INTEGER DEFAULT 0)")
+database.execute("CREATE TABLE IF NOT EXISTS results (id TEXT PRIMARY KEY, value INTEGER)")
+rows = [(f"i-{n:03}", n) for n in range(24)]
+database.executemany("INSERT OR IGNORE INTO items (id, n) VALUES (?, ?)", rows)
+database.commit()
+while rows := database.execute("SELECT id, n FROM items WHERE done = 0 ORDER BY id LIMIT 4").fetchall():
+    database.executemany("UPDATE items SET done = 1 WHERE id = ?", [(name,) for name, _ in rows])
+    database.commit()
+    time.sleep(0.08)
+    database.executemany("INSERT OR REPLACE INTO results VALUES (?, ?)", [(name, n * n) for name, n in rows])
+    database.commit()
+""",
+        ("work.db is not what", "missing", "of table results", "store first"),
+    ),
+    "keeps in memory what is acknowledged": (
+        PUBLISH
+        + """
+import json
+from outlast.items import SinkTraits
+
+class Buffer:
+    url, traits, database, waiting = "buffer", SinkTraits(), None, []
+    def prepare(self): pass
+    def known(self, items): return {}
+    def results(self): return iter(())
+    def store(self, results, *, connection=None):
+        self.waiting += results
+        if len(self.waiting) > 10:
+            self.close()
+    def close(self):
+        with open("labels.jsonl", "a") as file:
+            file.writelines(json.dumps({"id": one.id, "value": one.value}) + "\\n" for one in self.waiting)
+        self.waiting.clear()
+
+sink = Buffer()
+@outlast.batch(queue, sink=sink, chunk=2)
+def infer(items):
+    time.sleep(0.02 * len(items))
+    return [item.payload["n"] ** 2 for item in items]
+infer.run()
+sink.close()
+""",
+        ("labels.jsonl is not what", "missing", "store first"),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FAULTY)
+def test_batch_work_that_loses_or_doubles_results_does_not_survive(kind: str, tmp_path: Path) -> None:
+    program, reasons = FAULTY[kind]
+    report = rehearsed(tmp_path, program)
+    assert report.verdict == "not-survived", said(report)
+    for reason in reasons:
+        assert reason in "\n".join(report.reasons), said(report)
+    assert not any("left with 0" in reason for reason in report.reasons), said(report)

@@ -28,6 +28,9 @@ from outlast.rehearse.documents import Document, read_document
 QUEUE, SINK = "queue ", "sink "  # how the names of these results begin
 _BESIDE = ("-wal", "-shm", "-journal")  # of a SQLite file
 _BESIDE_JSONL = ("", ".index", ".torn", *(f".index{end}" for end in _BESIDE))
+# What these sinks make in their folders (sinks/parquet_layout.py, sinks/objects.py); all else there is the program's.
+_OF_PARQUET = re.compile(r"sink\.json|(parts|results|compactions)/.*")
+_OF_OBJECTS = re.compile(r"outlast-sink|(versions|[0-9a-f]{2})/.*")
 _SHOWN = 5
 # How `outlast work` says what one worker did; other runs divide the same work in another way.
 _OWN_WORDS = re.compile(r'nothing is left: [\d,]+ computed here|\{"computed": \d+, "known": \d+')
@@ -74,15 +77,22 @@ class Place:
             return path in {self.path, *(f"{self.path}{end}" for end in _BESIDE)}
         if self.kind == "jsonl":
             return path in {f"{self.path}{end}" for end in _BESIDE_JSONL}
-        return path.startswith("" if self.path == "." else f"{self.path}/")
+        before = "" if self.path == "." else f"{self.path}/"
+        names = _OF_PARQUET if self.kind == "parquet" else _OF_OBJECTS
+        return path.startswith(before) and names.fullmatch(path.removeprefix(before)) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One queue and one sink that a worker joins; None for what is not in the copy, or of the program's own making."""
+    """One queue and one sink that a worker joins; None for what is not in the copy, or of the program's own making.
+
+    `outside` names what lies elsewhere, and `own` says whether the program made its sink itself.
+    """
 
     queue: Place | None
     sink: Place | None
+    outside: tuple[str, ...] = ()
+    own: bool = False
 
     @property
     def places(self) -> list[Place]:
@@ -95,8 +105,10 @@ def find_batches(recorded: Iterable[Recorded], folder: Path) -> tuple[Batch, ...
     for one in recorded:
         event = one.event
         if isinstance(event, BatchStarted):
-            queue = Place.of(event.queue, event.folder, folder) if event.queue.startswith("sqlite:") else None
-            found[Batch(queue, Place.of(event.sink, event.folder, folder))] = None
+            queue, sink = (Place.of(url, event.folder, folder) for url in (event.queue, event.sink))
+            named = ((event.queue, queue), (event.sink, sink))
+            outside = tuple(url for url, place in named if url and place is None)
+            found[Batch(queue, sink, outside, own=not event.sink)] = None
     return tuple(found)
 
 
@@ -124,9 +136,13 @@ def compare_batches(batches: Sequence[Batch], expected: Path, actual: Path) -> l
             before, after = _results(batch.sink, expected), _results(batch.sink, actual)
             distance = _compared(before, after, partial(_compare_results, acknowledged=acknowledged))
             found.append((f"{SINK}{batch.sink.name}", distance))
-    files = {place.path for batch in batches for place in batch.places if place.kind == "sqlite"}
-    tables = {_table_of(place) for batch in batches for place in batch.places}
-    found += [(path, _compare_other_tables(expected / path, actual / path, tables)) for path in sorted(files)]
+    tables: dict[str, set[str]] = {}
+    for batch in batches:
+        for place in batch.places:
+            if place.kind == "sqlite":
+                ours = tables.setdefault(place.path, set())
+                ours |= {_table_of(place)} if place is batch.sink else set()
+    found += [(path, _compare_other_tables(expected / path, actual / path, ours)) for path, ours in tables.items()]
     return [(name, distance) for name, distance in found if name.startswith((QUEUE, SINK)) or not distance.equal]
 
 
@@ -233,15 +249,21 @@ def _compare_results(expected: Held, actual: Held, acknowledged: dict[str, Fate]
     more = [name for name in actual.results if name not in expected.results]
     if more:
         return _different(f"{_count(more, 'result')} too many: {_names(more)}")
-    return compare_documents(_document(expected), _document(actual, like=expected))
+    other = [name for name, (version, _) in actual.results.items() if version != expected.results[name][0]]
+    if other:
+        first = min(other)
+        return _different(
+            f"{_count(other, 'result')} {_are(other)} of another version: {first!r} has {actual.results[first][0]!r}, "
+            f"expected {expected.results[first][0]!r}"
+        )
+    return compare_documents(_document(expected), _document(actual))
 
 
-def _document(held: Held, like: Held | None = None) -> Document:
-    """Each result as leaves; in the order of another sink, so that the first difference named is the first of both."""
+def _document(held: Held) -> Document:
+    """Each result as leaves, by id."""
     leaves: Document = {}
-    for name in (like or held).results:
-        version, value = held.results[name]
-        leaves[f"version of {name!r}"] = repr(version)
+    for name in sorted(held.results):
+        _, value = held.results[name]
         for leaf, found in read_document("value.json", value.encode(errors="surrogatepass")).items():
             leaves[f"result of {name!r}{leaf.removeprefix('$')}"] = found
     return leaves
@@ -288,7 +310,7 @@ T = TypeVar("T")
 
 def _compared(expected: T | Unreadable, actual: T | Unreadable, compare: Callable[[T, T], Distance]) -> Distance:
     if isinstance(expected, str) or isinstance(actual, str):
-        return EQUAL if expected == actual else _different(str(actual if isinstance(actual, str) else expected))
+        return _different(str(actual if isinstance(actual, str) else f"of the uninterrupted run {expected}"))
     return compare(expected, actual)
 
 
@@ -298,7 +320,7 @@ def _different(detail: str) -> Distance:
 
 def _names(ids: Sequence[str]) -> str:
     more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
-    return ", ".join(map(repr, ids[:_SHOWN])) + more
+    return ", ".join(map(repr, sorted(ids)[:_SHOWN])) + more
 
 
 def _count(ids: Sequence[str], what: str) -> str:

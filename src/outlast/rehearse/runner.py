@@ -12,7 +12,7 @@ from outlast.containers.container import can_isolate
 from outlast.registry import platform_named
 from outlast.rehearse.attempt import Attempt, tail
 from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
-from outlast.rehearse.batch_life import account_of
+from outlast.rehearse.batch_life import account_of, untried_of
 from outlast.rehearse.batches import without_batches
 from outlast.rehearse.cut_batches import cut_batches
 from outlast.rehearse.cut_saves import CutSaves, can_cut, cut_everywhere
@@ -226,6 +226,7 @@ class _Rehearsal:
             display=self.display,
         )
         results, nearest = self._compare_with_both(baselines, stage, attempts[-1], with_stdout=with_stdout)
+        outcome = outcome_of(stage, attempts[-1].number)
         evidence = Evidence(
             facts=self.site.platform.facts,
             grace_seconds=self.site.grace_seconds,
@@ -240,6 +241,7 @@ class _Rehearsal:
             between_baselines=tuple(between),
             nearest=tuple(nearest),
             last_words=_last_words(stage, attempts[-1]),
+            outside=tuple(dict.fromkeys(url for batch in outcome.batches for url in batch.outside)),
             items=account_of(baselines[0].stage, stage, attempts[-1].number),
         )
         return stage, evidence
@@ -266,6 +268,7 @@ class _Rehearsal:
             in_place=request.in_place,
             cuts=evidence.cuts,
         )
+        not_exercised += untried_of(first.outcome.batches)
         if stdout:
             not_exercised.append(_NOT_COMPARED[stdout])
         last = evidence.last

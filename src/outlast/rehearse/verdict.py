@@ -46,6 +46,7 @@ class Evidence:
     cuts: CutSaves | None = None
     baseline_writes: int = 0
     items: str | None = None  # what its workers did with their items
+    outside: tuple[str, ...] = ()  # queues and sinks that were not compared
 
     @property
     def last(self) -> Attempt:
@@ -107,6 +108,8 @@ class Evidence:
 def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
     """The verdict and its reasons; what decides comes first, then what else was found."""
     verdict, reasons = _decide(evidence)
+    if verdict == "survived" and evidence.outside:
+        verdict, reasons = "could-not-rehearse", [_not_seen(evidence.outside)]
     if evidence.items is not None:
         reasons.append(evidence.items)
     found = [*find_in_notices(evidence.attempts, grace_seconds=evidence.grace_seconds)]
@@ -207,6 +210,13 @@ def _elsewhere(paths: Sequence[str], facts: PlatformFacts) -> str:
     return (
         f"it saves to {names}, outside of the copy: here that outlives every attempt and every run, and on "
         f"{facts.name} nobody can tell. Keep its files below the folder"
+    )
+
+
+def _not_seen(urls: Sequence[str]) -> str:
+    return (
+        f"{', '.join(urls)} lies outside of the copy, and was shared by all runs: nobody can say whether it is complete "
+        "and without doubles. Rehearse with a queue and a sink in the folder, say sqlite:///work.db"
     )
 
 

@@ -397,7 +397,7 @@ class Worker:
 
 def _is_ours(place: Port | Sink) -> bool:
     """Whether it is what its URL says, and not of the program's own making."""
-    return type(place).__module__.startswith("outlast.")
+    return type(place).__module__.startswith(("outlast.queues.", "outlast.sinks."))
 
 
 def _nothing(_error: BaseException) -> None:
