@@ -58,7 +58,7 @@ def _rows(path: Path) -> Counter[str] | None:
             ).fetchall()
             for (name,) in names:
                 quoted = '"' + name.replace('"', '""') + '"'
-                rows = database.execute(f"SELECT * FROM {quoted}")  # noqa: S608 - quoted
+                rows = database.execute(f"SELECT * FROM {quoted}")  # noqa: S608 - the name is quoted
                 found.update(f"{row!r} of table {name}" for row in rows)
     except sqlite3.Error:
         return None
