@@ -2,7 +2,8 @@
 
 import ast
 import copy
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from proving import GOOD
@@ -88,7 +89,7 @@ def _drop(tree: ast.Module, number: int) -> str | None:
 def _swap(tree: ast.Module, number: int) -> str | None:
     """Two statements in the other order: the marker before the data, the save before the step, …"""
     for body in _bodies(tree):
-        for index, (first, second) in enumerate(zip(body, body[1:], strict=False)):
+        for index, (first, second) in enumerate(itertools.pairwise(body)):
             if not (_may_go(first) and _may_go(second)):
                 continue
             if number == 0:
@@ -124,17 +125,20 @@ def _others(parent: ast.AST, field: str, node: ast.AST) -> Iterator[ast.AST]:
         yield ast.Constant("a" + str(node.value)[1:])
     if field == "test" and isinstance(parent, ast.If):
         yield from (ast.Constant(False), ast.Constant(True))
-    if isinstance(parent, ast.Dict) and field == "values" and isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+    if (
+        isinstance(parent, ast.Dict)
+        and field == "values"
+        and isinstance(node, ast.Name | ast.Attribute | ast.Subscript)
+    ):
         yield from (_plus_one(node), ast.Constant(0))
-    if isinstance(parent, ast.Tuple) and isinstance(getattr(parent, "ctx", None), ast.Load):
-        if isinstance(node, ast.Name | ast.Subscript):
-            yield _plus_one(node)
-    if isinstance(parent, ast.Call) and ast.unparse(parent.func) in ("save", "keep", "struct.pack") and field == "args":
-        if isinstance(node, ast.Name | ast.Subscript):
-            yield from (_plus_one(node), ast.Constant(0))
-    if isinstance(parent, ast.Call) and ast.unparse(parent.func) == "signal.signal" and field == "args":
-        if parent.args[-1] is node and ast.unparse(node) != "signal.SIG_IGN":
-            yield ast.parse("signal.SIG_IGN", mode="eval").body
+    named = isinstance(node, ast.Name | ast.Subscript)
+    if named and isinstance(parent, ast.Tuple) and isinstance(getattr(parent, "ctx", None), ast.Load):
+        yield _plus_one(node)
+    called = ast.unparse(parent.func) if isinstance(parent, ast.Call) and field == "args" else ""
+    if named and called in ("save", "keep", "struct.pack"):
+        yield from (_plus_one(node), ast.Constant(0))
+    if called == "signal.signal" and parent.args[-1] is node and ast.unparse(node) != "signal.SIG_IGN":
+        yield ast.parse("signal.SIG_IGN", mode="eval").body
     if isinstance(node, ast.Call) and ast.unparse(node.func) in ("os.replace", "os.rename"):
         yield ast.Call(ast.parse("__import__('shutil').copyfile", mode="eval").body, node.args, [])
     if isinstance(node, ast.AugAssign) and isinstance(node.value, ast.Constant):
@@ -172,6 +176,3 @@ def _replace(tree: ast.AST, old: str, new: ast.expr) -> None:
 
 def _is(node: object, text: str) -> bool:
     return isinstance(node, ast.expr) and ast.unparse(node) == text
-
-
-Operator = Callable[[ast.Module, int], str | None]

@@ -7,6 +7,7 @@ is started again until it ends well, and its results are compared with those of 
 
 import atexit
 import gc
+import json
 import mmap
 import os
 import shutil
@@ -40,7 +41,7 @@ _NAME = "program.py"
 @dataclass
 class Found:
     """How often each kind of change was seen: "result", "success" (0 without the work done), "failure" (it does not
-    get over it), "deaf" (killed in spite of a notice), "again" (it begins from the start each time)."""
+    get over it), "deaf" (killed in spite of a notice), "again" (it saves, and begins from the start each time)."""
 
     usable: bool
     kinds: Counter[str] = field(default_factory=Counter)
@@ -157,17 +158,19 @@ def examine(base: str, source: str, good: dict[str, bytes] | None, *, few: bool 
         results = read_results(base, runner.folder)
         if whole.code != 0 or None in results.values() or (good is not None and results != good):
             return Found(usable=False)
+        # What saves nothing begins again, too, and says so; it is no change of the outcome.
+        saves = len(list(runner.folder.rglob("*"))) > len(results)
         found = Found(usable=True)
         again = []
         for at, sent in _points(whole.lines, few=few):
             kind, lines = _interrupt(runner, base, results, whole.lines, at, sent)
             if kind is not None:
                 found.kinds[kind] += 1
-            elif sent == signal.SIGKILL and 0.6 * whole.lines < at < 0.9 * whole.lines:
+            elif 0.6 * whole.lines < at < 0.9 * whole.lines:
                 again.append(lines >= 0.97 * whole.lines)
             if sum(found.kinds.values()) >= 6:
                 break
-        if again and all(again):
+        if again and all(again) and saves:
             found.kinds["again"] += len(again)
         found.runs = runner.runs
         return found
@@ -210,3 +213,19 @@ def good_results(base: str, source: str) -> dict[str, bytes | None]:
         runner.fresh()
         assert runner.run(0).code == 0
         return read_results(base, runner.folder)
+
+
+def main() -> None:
+    """Examines each program that a line of standard input tells of, [base, source, good source], and prints what it
+    found: whether it is usable, and the kinds of change."""
+    known: dict[str, dict[str, bytes | None]] = {}
+    for line in sys.stdin:
+        base, source, good = json.loads(line)
+        if base not in known:
+            known[base] = good_results(base, good)
+        found = examine(base, source, known[base], few=base.startswith("outlast"))
+        print(json.dumps({"usable": found.usable, "kinds": dict(found.kinds), "runs": found.runs}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -90,6 +90,16 @@ class Operation:
     at: float  # monotonic seconds
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The error number that an operation gives instead of happening."""
+
+    error: int
+
+
+Answer = bool | Failure
+
+
 def can_watch() -> bool:
     """Whether this machine's calls are known here."""
     return platform.machine() in _MACHINES
@@ -126,10 +136,10 @@ class CallWatch:
     """Receives an attempt's file operations in a thread of its own, from `listen` to `close`.
 
     `answer` is asked about each operation before it happens; when it returns False the operation never happens: the
-    process stays held, to be killed.
+    process stays held, to be killed. A Failure is what it gives then, as a disk would. It may wait.
     """
 
-    def __init__(self, answer: Callable[[Operation], bool]) -> None:
+    def __init__(self, answer: Callable[[Operation], Answer]) -> None:
         self._answer = answer
         self._ours, self._theirs = socket.socketpair()
         self._stop_reading, self._stop_writing = os.pipe()
@@ -180,7 +190,10 @@ class CallWatch:
             fcntl.ioctl(listener, _RECEIVE, buffer)
             number, pid, _, call, _, _, *arguments = _NOTICE.unpack(buffer)
             operation = self._read(pid, self._calls[call], arguments)
-            if operation is None or self._answer(operation):
+            answer = True if operation is None else self._answer(operation)
+            if isinstance(answer, Failure):
+                fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, -answer.error, 0))
+            elif answer:
                 fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, 0, _CONTINUE))
         except OSError as error:  # the process was killed, or a signal took it out of the call
             if error.errno not in (errno.ENOENT, errno.EINTR):

@@ -6,6 +6,7 @@ ends); elsewhere in a session of its own, with this process adopting orphans so 
 
 import contextlib
 import ctypes
+import json
 import math
 import os
 import select
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
@@ -31,7 +33,11 @@ def can_isolate() -> bool:
     reading, writing = os.pipe()
     try:
         tried = subprocess.run(
-            _launch(writing, ("true",), None), pass_fds=(writing,), capture_output=True, timeout=_START_SECONDS, check=False
+            _launch(writing, ("true",)),
+            pass_fds=(writing,),
+            capture_output=True,
+            timeout=_START_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return False
@@ -41,13 +47,44 @@ def can_isolate() -> bool:
     return tried.returncode == 0
 
 
-def _launch(status: int, command: Sequence[str], calls: CallWatch | None) -> tuple[str, ...]:
-    how = f"{status}:{calls.descriptor}:{filter_program().hex()}" if calls is not None else str(status)
-    return (sys.executable, "-I", "-S", launcher.__file__, how, *command)
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder of this machine that the container has at another path as well."""
+
+    source: Path
+    target: Path
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What an isolated container sees besides this machine's files. `root`: an empty folder of its own, for that."""
+
+    root: Path
+    mounts: tuple[Mount, ...]
+
+    def told(self, folder: Path) -> str:
+        """For the launcher; `folder` is where the command starts, as the container sees it."""
+        mounts = [(str(one.source), str(one.target), one.read_only) for one in self.mounts]
+        return json.dumps({"root": str(self.root), "folder": str(folder), "mounts": mounts})
+
+
+def _launch(
+    status: int, command: Sequence[str], *, view: str = "", below_init: bool = False, calls: CallWatch | None = None
+) -> tuple[str, ...]:
+    how: dict[str, object] = {"status": status, "view": json.loads(view) if view else None, "below_init": below_init}
+    if calls is not None:
+        how |= {"calls": calls.descriptor, "program": filter_program().hex()}
+    return (sys.executable, "-I", "-S", launcher.__file__, json.dumps(how), *command)
 
 
 class Container:
-    """A started command. Use as a context manager: leaving kills whatever is left."""
+    """A started command. Use as a context manager: leaving kills whatever is left.
+
+    `view` needs `isolated`; `folder` may then be a path that only the view has. `first_is_pid_1` False starts it below
+    an init of its own, as on a machine with a service manager. `calls` is asked about each file operation.
+    Both need `isolated`, too, and change nothing without it.
+    """
 
     def __init__(
         self,
@@ -58,19 +95,24 @@ class Container:
         stdout: BinaryIO,
         stderr: BinaryIO,
         isolated: bool,
+        view: View | None = None,
+        first_is_pid_1: bool = True,
         calls: CallWatch | None = None,
     ) -> None:
-        """`calls` is asked about each file operation, where processes are isolated."""
-        self.isolated = isolated
-        calls = calls if isolated else None
+        if view is not None and not isolated:
+            raise ValueError("only an isolated container can see other files than this machine's")
+        self.isolated, self.first_is_pid_1 = isolated, isolated and first_is_pid_1
+        below_init, calls = isolated and not first_is_pid_1, calls if isolated else None
         if not isolated:
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._others = set(processes.children(os.getpid()))
         reading, writing = os.pipe()
         try:
             self._outer = subprocess.Popen(
-                _launch(writing, command, calls) if isolated else command,
-                cwd=folder,
+                _launch(writing, command, view=view.told(folder) if view else "", below_init=below_init, calls=calls)
+                if isolated
+                else command,
+                cwd=folder if view is None else None,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
@@ -81,12 +123,15 @@ class Container:
         finally:
             os.close(writing)
         if calls is not None:
-            calls.listen()
+            calls.listen()  # before the command begins: what it cannot do it would want to write
         with os.fdopen(reading, "rb") as status:
             told = status.read()  # returns when the command has begun, or could not
-        self.first_pid = (int(told) if told else None) if isolated else self._outer.pid
+        self._root_pid = root = (int(told) if told else None) if isolated else self._outer.pid
+        below = processes.children(root)[:1] if root and below_init else [root]
+        self.first_pid = below[0] if below else None
         self.started_at = time.monotonic()
         self._first = open_pidfd(self.first_pid) if self.first_pid else None
+        self._init = open_pidfd(root) if root and below_init else None
 
     def __enter__(self) -> "Container":
         return self
@@ -110,14 +155,26 @@ class Container:
 
     def descendants(self) -> list[int]:
         """All processes of the attempt but the first."""
-        below = processes.descendants(self.first_pid) if self.first_pid else []
-        return below if self.isolated else [*below, *self._adopted()]
+        below = processes.descendants(self._root_pid) if self._root_pid else []
+        others = [pid for pid in below if pid != self.first_pid]
+        return others if self.isolated else [*others, *self._adopted()]
 
     def terminate_first(self) -> None:
         """SIGTERM to the first process, and to no other."""
+        self.signal_first(signal.SIGTERM)
+
+    def signal_first(self, number: int) -> None:
+        """A signal to the first process, and to no other."""
         if self._first is not None:
             with contextlib.suppress(ProcessLookupError):  # it ended by itself in this instant
-                signal.pidfd_send_signal(self._first, signal.SIGTERM)
+                signal.pidfd_send_signal(self._first, number)
+
+    def signal_all(self, number: int) -> None:
+        """A signal to every process, the first one last."""
+        for pid in self.descendants():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        self.signal_first(number)
 
     def kill(self) -> None:
         """SIGKILL to everything. May be called from any thread, more than once."""
@@ -141,14 +198,19 @@ class Container:
     def close(self) -> None:
         """Gives the handle on the first process back."""
         self._outer.wait()
-        if self._first is not None:
-            os.close(self._first)
-            self._first = None
+        for handle in (self._first, self._init):
+            if handle is not None:
+                os.close(handle)
+        self._first = self._init = None
 
     def _kill_first(self) -> None:
-        if self._first is not None:
+        """The end of a namespace's PID 1 is that of all its processes."""
+        if self._init is not None and self.wait(0)[0]:
+            return  # the init is about to leave with the command's exit code
+        root = self._first if self._init is None else self._init
+        if root is not None:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._first, signal.SIGKILL)
+                signal.pidfd_send_signal(root, signal.SIGKILL)
         elif self._outer.poll() is None:
             self._outer.kill()
 

@@ -1,20 +1,25 @@
-"""Starts a command as PID 1 of a namespace of its own, and waits for it. Run as a program, by its path.
+"""Starts a command in a namespace of its own, as PID 1 or below one, and waits for it. Run as a program, by its path.
 
 `unshare` of util-linux does nearly this, but in some versions (2.38) turns a SIGKILL of the command into exit
 code 1. Needs no package: it runs with `python -I -S`.
 """
 
 import ctypes
+import json
 import os
 import signal
 import struct
 import sys
 from pathlib import Path
+from typing import Any
 
 # From linux/sched.h, sys/mount.h and linux/prctl.h.
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 0x4000, 1 << 18
+_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT, _MS_BIND = 1, 2, 4, 8, 0x20, 0x1000
+_MS_REC, _MS_UNBINDABLE, _MS_PRIVATE = 0x4000, 1 << 17, 1 << 18
+_MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
+
 # From asm/unistd.h and linux/seccomp.h.
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SET_MODE_FILTER, _NEW_LISTENER = 1, 8
@@ -23,16 +28,19 @@ NOT_ALLOWED = 125  # the namespace could not be made
 _CANNOT_EXECUTE, _NOT_FOUND = 126, 127
 
 
-def main(status: int, calls: int, program: bytes, command: list[str]) -> int:
+def main(how: dict[str, Any], command: list[str]) -> int:
     """Runs the command; returns its exit code, 128+n for signal n.
 
-    Writes the command's process number to the descriptor `status`, whose other end sees the end of the file when
-    the command itself has begun. `calls` is a socket for the listener of the seccomp filter `program`, -1 for none;
-    it is closed without a message where the kernel allows none.
+    Writes the process number of the namespace's PID 1 to the descriptor `status`, whose other end sees the end of the
+    file when the command itself has begun. `view`, where there is one, has `root`, an empty folder for a root of the
+    command's own, `folder`, in which it starts, and `mounts`: [what, where, whether read-only] each. `calls` is a
+    socket for the listener of the seccomp filter `program` (hexadecimal digits); it is closed without a message where
+    the kernel allows none. `below_init`: PID 1 is a process of ours that handles no signal, and the command its child,
+    as under an init or a service manager.
     """
-    os.set_inheritable(status, False)
-    if calls >= 0:
-        os.set_inheritable(calls, False)
+    status, calls = how["status"], how.get("calls", -1)
+    for descriptor in (status, *([calls] if calls >= 0 else [])):
+        os.set_inheritable(descriptor, False)
     libc = ctypes.CDLL(None, use_errno=True)
     _check(libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
     try:
@@ -42,13 +50,33 @@ def main(status: int, calls: int, program: bytes, command: list[str]) -> int:
         return NOT_ALLOWED
     child = os.fork()
     if child == 0:
-        _become(libc, calls, program, command)
+        _prepare(libc, how.get("view"))
+        if how.get("below_init"):
+            _stay_above(status, calls)
+        _become(libc, calls, bytes.fromhex(how.get("program", "")), command)
     if calls >= 0:
         os.close(calls)
     os.write(status, b"%d\n" % child)
     os.close(status)
-    _, ended = os.waitpid(child, 0)
-    return 128 + os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)
+    return _wait_for(child)
+
+
+def _wait_for(child: int) -> int:
+    """The exit code of a child; reaps whatever else was left to this process."""
+    while True:
+        pid, ended = os.wait()
+        if pid == child:
+            return 128 + os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)
+
+
+def _stay_above(*descriptors: int) -> None:
+    """Returns in a child; this process stays, and takes the child's exit code for its own."""
+    child = os.fork()
+    if child:
+        for descriptor in descriptors:
+            if descriptor >= 0:
+                os.close(descriptor)
+        os._exit(_wait_for(child))
 
 
 def _enter_namespaces(libc: ctypes.CDLL) -> None:
@@ -63,11 +91,26 @@ def _enter_namespaces(libc: ctypes.CDLL) -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
-def _become(libc: ctypes.CDLL, calls: int, program: bytes, command: list[str]) -> None:
+def _prepare(libc: ctypes.CDLL, view: dict[str, Any] | None) -> None:
     try:
         _check(libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
         _check(libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
-        _check(libc.mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None))
+        root = _Root(libc, Path(view["root"])) if view else None
+        proc = b"/proc" if root is None else os.fsencode(root.place / "proc")
+        _check(libc.mount(b"proc", proc, b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None))
+        if root is not None and view is not None:
+            for what, where, read_only in view["mounts"]:
+                root.mount(Path(what), Path(where), read_only=read_only)
+            os.chroot(root.place)
+            os.chdir(view["folder"])
+    except OSError as error:
+        sys.stderr.write(f"outlast: the container cannot be made: {error}\n")
+        sys.stderr.flush()
+        os._exit(_CANNOT_EXECUTE)
+
+
+def _become(libc: ctypes.CDLL, calls: int, program: bytes, command: list[str]) -> None:
+    try:
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
             signal.signal(number, signal.SIG_DFL)
         if calls >= 0:
@@ -96,6 +139,67 @@ def _hand_over_calls(libc: ctypes.CDLL, calls: int, program: bytes) -> None:
         os.close(listener)
 
 
+class _Root:
+    """A root folder of the command's own: what this machine has, and mounts at places that it need not have.
+
+    A folder that lacks such a place is covered by one in memory, which holds the same entries and the place.
+    """
+
+    def __init__(self, libc: ctypes.CDLL, place: Path) -> None:
+        self._libc, self.place = libc, place
+        self._covered: set[Path] = set()
+        self._mount_memory(place)
+        _check(libc.mount(None, os.fsencode(place), None, _MS_UNBINDABLE, None))  # /tmp below it has it in itself
+        self._refill(Path("/"), place, leave_out=("proc",))
+        (place / "proc").mkdir()
+        self._covered.add(place)
+
+    def mount(self, what: Path, where: Path, *, read_only: bool) -> None:
+        """Mounts a folder at an absolute path, which is made if it is missing."""
+        target = self.place
+        for name in where.parts[1:]:
+            if not (target / name).exists():
+                self._cover(target)
+                (target / name).mkdir()
+            target = target / name
+        self._bind(what, target)
+        if read_only:
+            kept = _MS_NOSUID | _MS_NODEV  # in a user namespace they may not be taken off
+            _check(self._libc.mount(None, os.fsencode(target), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | kept, None))
+
+    def _cover(self, folder: Path) -> None:
+        if folder in self._covered:
+            return
+        aside = self.place / ".covered"
+        aside.mkdir()
+        self._bind(folder, aside)
+        self._mount_memory(folder)
+        self._refill(aside, folder)
+        _check(self._libc.umount2(os.fsencode(aside), _MNT_DETACH))
+        aside.rmdir()
+        self._covered.add(folder)
+
+    def _refill(self, source: Path, folder: Path, leave_out: tuple[str, ...] = ()) -> None:
+        for entry in os.scandir(source):
+            here = folder / entry.name
+            if entry.name in leave_out:
+                continue
+            if entry.is_symlink():
+                here.symlink_to(os.readlink(entry.path))
+            elif entry.is_dir():
+                here.mkdir()
+                self._bind(Path(entry.path), here)
+            else:
+                here.touch()
+                self._bind(Path(entry.path), here)
+
+    def _bind(self, what: Path, where: Path) -> None:
+        _check(self._libc.mount(os.fsencode(what), os.fsencode(where), None, _MS_BIND | _MS_REC, None))
+
+    def _mount_memory(self, where: Path) -> None:
+        _check(self._libc.mount(b"tmpfs", os.fsencode(where), b"tmpfs", _MS_NOSUID | _MS_NODEV, b"mode=755"))
+
+
 def _check(result: int) -> None:
     if result != 0:
         number = ctypes.get_errno()
@@ -103,6 +207,4 @@ def _check(result: int) -> None:
 
 
 if __name__ == "__main__":
-    status, *filtered = sys.argv[1].split(":")  # STATUS, or STATUS:SOCKET:PROGRAM in hexadecimal digits
-    calls, program = (int(filtered[0]), bytes.fromhex(filtered[1])) if filtered else (-1, b"")
-    sys.exit(main(int(status), calls, program, sys.argv[2:]))
+    sys.exit(main(json.loads(sys.argv[1]), sys.argv[2:]))

@@ -13,14 +13,12 @@ from outlast.rehearse.stage import Stage
 
 
 def end_leases(stage: Stage, number: int) -> None:
-    """Before attempt `number`: what the one before held is free, as it is once a lease has run out.
+    """After attempt `number`: what it held is free, as it is once a lease has run out.
 
     On the platform the next attempt waits for that, for as long as a lease is; here nobody has to, since everything of
-    the attempt before is known to be gone.
+    this attempt is known to be gone.
     """
-    if number == 0:
-        return
-    recorded = read_events(stage, number - 1)
+    recorded = read_events(stage, number)
     queues = {batch.queue for batch in find_batches(recorded, stage.folder) if batch.queue is not None}
     renewals = [one.event.renewal for one in recorded if isinstance(one.event, LeaseTaken)]
     for place in queues:

@@ -140,9 +140,9 @@ def compare_batches(batches: Sequence[Batch], expected: Path, actual: Path) -> l
     for batch in batches:
         for place in batch.places:
             if place.kind == "sqlite":
-                ours = tables.setdefault(place.path, set())
-                ours |= {_table_of(place)} if place is batch.sink else set()
-    found += [(path, _compare_other_tables(expected / path, actual / path, ours)) for path, ours in tables.items()]
+                of_sinks = tables.setdefault(place.path, set())
+                of_sinks |= {_table_of(place)} if place is batch.sink else set()
+    found += [(path, _compare_other_tables(expected / path, actual / path, some)) for path, some in tables.items()]
     return [(name, distance) for name, distance in found if name.startswith((QUEUE, SINK)) or not distance.equal]
 
 

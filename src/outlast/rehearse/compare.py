@@ -15,7 +15,7 @@ _SHOWN = 60
 class Distance:
     """The largest relative difference between two results, and where it is.
 
-    `equal`: not even the bytes differ (for archives and databases: what they hold), which is what no tolerance asks for.
+    `equal`: not even the bytes differ (in archives and databases: what they hold), as no tolerance asks for.
     """
 
     relative: float

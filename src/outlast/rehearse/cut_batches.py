@@ -5,7 +5,7 @@ worker has told by then says what the operation is for.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,9 +15,8 @@ from outlast.containers.calls import CallWatch, Operation
 from outlast.events import ChunkBegun, Event, ItemsStored, from_lines
 from outlast.rehearse.attempt import tail
 from outlast.rehearse.batches import Batch
+from outlast.rehearse.cut_saves import Job
 from outlast.rehearse.display import Display
-from outlast.rehearse.results import Result
-from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
 
 When = Literal["while results were stored", "between a store and its ack"]
@@ -88,24 +87,17 @@ class BatchCuts:
     broken: tuple[str, ...]
 
 
-def cut_batches(
-    site: Site,
-    batches: Sequence[Batch],
-    compare: Callable[[Stage, int], list[Result]],
-    *,
-    hung_seconds: float,
-    display: Display,
-) -> BatchCuts:
-    """The job once more, its attempts killed at these moments, and its results compared by `compare`."""
-    stage = site.make_stage("cut-batches")
+def cut_batches(job: Job, batches: Sequence[Batch], display: Display) -> BatchCuts:
+    """The job once more, its attempts killed at these moments, and its results compared."""
+    stage = job.site.make_stage("cut-batches")
     places: list[str] = []
     number = 0
     with display.working("an attempt for each step of a store and its ack"), ExitStack() as stack:
         knives = _knives(stage, batches)
-        for knife in knives:
-            stack.callback(os.close, knife.begun)
+        for one in knives:
+            stack.callback(os.close, one.begun)
         for knife in (*knives, None):
-            cut, code = _run(site, stage, number, knife, hung_seconds)
+            cut, code = _run(job, stage, number, knife)
             if cut is not None and knife is not None:
                 places.append(f"{cut}, {knife.when}")
                 number += 1
@@ -116,7 +108,7 @@ def cut_batches(
                 said = f": {words[-1]}" if words else ""
                 return BatchCuts(tuple(places), (f"{after}attempt {number} left with exit code {code}{said}",))
             break
-    different = [one for one in compare(stage, number) if not one.same]
+    different = [one for one in job.compare(stage, number) if not one.same]
     where = "; ".join(places)
     broken = [f"after kills just before {where}: {one.path} is not right: {one.detail}" for one in different[:1]]
     return BatchCuts(tuple(places), tuple(broken))
@@ -127,7 +119,7 @@ def _knives(stage: Stage, batches: Sequence[Batch]) -> list[_Knife]:
     sinks = {batch.sink.path for batch in batches if batch.sink is not None}
     queues = {batch.queue.path for batch in batches if batch.queue is not None}
     files: dict[When, set[str]] = {_STORING: sinks - queues, _BETWEEN: queues}
-    made = []
+    made: list[_Knife] = []
     for when, chunk in _KILLS:
         if files[when]:
             named = tuple(str(stage.folder / path) for path in sorted(files[when]))
@@ -135,14 +127,14 @@ def _knives(stage: Stage, batches: Sequence[Batch]) -> list[_Knife]:
     return made
 
 
-def _run(site: Site, stage: Stage, number: int, knife: _Knife | None, hung_seconds: float) -> tuple[str | None, int]:
+def _run(job: Job, stage: Stage, number: int, knife: _Knife | None) -> tuple[str | None, int]:
     """Where the attempt was killed, None if it was not, and its exit code."""
     with ExitStack() as stack:
         watch = CallWatch(knife.passes if knife is not None else lambda _: True)
         stack.callback(watch.close)
         out, err = (stack.enter_context(path.open("wb")) for path in (stage.stdout(number), stage.stderr(number)))
-        container = stack.enter_context(site.start(stage, number, stdout=out, stderr=err, calls=watch))
-        container.wait(hung_seconds, () if knife is None else (knife.begun,))
+        container = stack.enter_context(job.site.start(stage, number, stdout=out, stderr=err, calls=watch))
+        container.wait(job.hung_seconds, () if knife is None else (knife.begun,))
         container.kill()
         code = container.finish()
     return None if knife is None else knife.cut, code

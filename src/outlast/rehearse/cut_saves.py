@@ -11,10 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from outlast.containers.calls import CallWatch, Operation, can_watch
-from outlast.containers.container import Container
 from outlast.rehearse.attempt import tail
 from outlast.rehearse.display import Display
 from outlast.rehearse.results import Result
@@ -32,6 +30,8 @@ _WHOLE_SAVES = (
     "what says that it is complete comes last, or is in the same file"
 )
 _TEMPORARY = "$TMPDIR/"
+_ADDED, _ADDED_SHARE = 6, 0.2  # so many additions to an open file, after so much of the job's time, are a save
+_AHEAD, _ALL = 0.3, 0.97  # attempts that did so much of the work, before one that did all of it
 _STATE_LIKE = 3  # a file that one attempt writes anew so often is a state
 _FAILURES = 2  # in a row: it does not get over what the kill left
 
@@ -48,6 +48,7 @@ class Cut:
     number: int
     seconds: float
     exit_code: int
+    operations: int
     place: Place | None = None
     before: str | None = None
     hung: bool = False
@@ -86,12 +87,13 @@ def can_cut(site: Site) -> bool:
 class Knife:
     """Decides at each file operation whether the attempt is killed there. `wanted`: only at this place.
 
-    With `late`, not within the first save of an attempt: each attempt gets ahead, and a save before stands.
+    With `late_seconds`, not within the first save of an attempt: each attempt gets ahead, and a save before stands. So
+    much later, what is added to an open file is a save.
     """
 
     stage: Stage
     done: frozenset[Place]
-    late: bool
+    late_seconds: float | None
     wanted: Place | None = None
     blunt: bool = False  # only looks
     warn: Callable[[], None] | None = None  # called at the place, where the attempt is not held then
@@ -116,10 +118,15 @@ class Knife:
         here = f"{operation.kind} {_NAME.sub('#', name)}"
         place = (here, self._before.get(operation.pid) == here)
         self._before[operation.pid] = here
-        again = max((count for one, count in self.seen.items() if not one[1]), default=0) >= 2
         self.seen[place] += 1
         self._first_at = self._first_at or operation.at
-        if self.blunt or self.cut is not None or place in self.done or self.wanted not in (None, place) or (self.late and not again):
+        if (
+            self.blunt
+            or self.cut is not None
+            or place in self.done
+            or self.wanted not in (None, place)
+            or not self._is_late_enough(operation.at)
+        ):
             return True
         self.cut = (place, f"{operation.kind} {source} -> {name}" if source else f"{operation.kind} {name}")
         self.period = (operation.at - self._first_at) / 2
@@ -127,6 +134,14 @@ class Knife:
             self.warn()
         os.eventfd_write(self.begun, 1)
         return self.warn is not None
+
+    def _is_late_enough(self, now: float) -> bool:
+        """Whether a save has been made in this attempt, if one is asked for. A file that is kept open shows none."""
+        if self.late_seconds is None:
+            return True
+        begun = max((count for place, count in self.seen.items() if not place[1]), default=0)
+        added = max((count for place, count in self.seen.items() if place[1]), default=0)
+        return begun >= 2 or (added >= _ADDED and now - self._first_at > self.late_seconds)
 
     def _name_of(self, path: str) -> str | None:
         """Relative to the copy; None for what is no file of the job's."""
@@ -138,7 +153,6 @@ class Knife:
             return name
         return name.removeprefix(f"{PRIVATE_FOLDER}/") if any(part in name for part in _OF_A_SAVE) else None
 
-
     def _note_elsewhere(self, operation: Operation) -> None:
         """Counts how often a file outside of the copy gets new contents: opened and written, or renamed to."""
         path = operation.path
@@ -149,11 +163,18 @@ class Knife:
             self._opened.add(path)
         elif operation.kind == "rename" or (operation.kind == "write" and path in self._opened):
             self._opened.discard(path)
-            self.elsewhere[re.sub(rf"^{re.escape(str(self.stage.private))}/tmp-\d+/", _TEMPORARY, path)] += 1
+            own = re.match(rf"{re.escape(str(self.stage.temporary(0)).removesuffix('0'))}\d+/(.*)", path)
+            self.elsewhere[_TEMPORARY + own[1] if own else path] += 1
 
 
 def run_chain(
-    site: Site, stage: Stage, *, done: frozenset[Place], late: bool, hung_seconds: float, wanted: Place | None = None
+    site: Site,
+    stage: Stage,
+    *,
+    done: frozenset[Place],
+    late_seconds: float | None,
+    hung_seconds: float,
+    wanted: Place | None = None,
 ) -> Chain:
     """Attempts until one ends well, fails twice in a row, hangs, or so many were killed. `wanted`: one kill, there."""
     cuts: list[Cut] = []
@@ -162,7 +183,7 @@ def run_chain(
     while True:
         killed = {cut.place for cut in cuts if cut.place is not None}
         enough = len(killed) >= _KILLS or (wanted is not None and bool(killed))
-        knife = Knife(stage, done | killed, late, wanted, blunt=enough)
+        knife = Knife(stage, done | killed, late_seconds, wanted, blunt=enough)
         cut = _run(site, stage, len(cuts), knife, hung_seconds)
         cuts.append(cut)
         met |= set(knife.seen)
@@ -184,7 +205,16 @@ def _run(site: Site, stage: Stage, number: int, knife: Knife, hung_seconds: floa
         seconds = time.monotonic() - container.started_at
     words = [line.strip() for line in tail(stage.stderr(number)) if line.strip()]
     place, before = knife.cut if knife.cut is not None else (None, None)
-    return Cut(number, seconds, code, place, before, hung=not (ended or cut), last_words=words[-1] if words else "")
+    return Cut(
+        number=number,
+        seconds=seconds,
+        exit_code=code,
+        operations=sum(knife.seen.values()),
+        place=place,
+        before=before,
+        hung=not (ended or cut),
+        last_words=words[-1] if words else "",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,26 +232,34 @@ class CutSaves:
     temporary: tuple[str, ...] = ()
 
 
-def cut_everywhere(
-    site: Site, compare: Callable[[Stage, int], list[Result]], *, seconds: float, hung_seconds: float, display: Display
-) -> CutSaves:
-    """Chains until every place was met, something broke, or as much time was spent as the job takes twice.
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is known of the job: `compare` judges a stage after its last attempt against the uninterrupted run, which
+    took `seconds`. `to_resume`: it saves, and nothing has shown yet that it goes on from that."""
 
-    `compare` judges a stage after its last attempt against the uninterrupted run, which took `seconds`.
-    """
+    site: Site
+    compare: Callable[[Stage, int], list[Result]]
+    seconds: float
+    hung_seconds: float
+    to_resume: bool
+
+
+def cut_everywhere(job: Job, display: Display) -> CutSaves:
+    """Chains until every place was met, something broke, or as much time was spent as the job takes twice."""
     done: frozenset[Place] = frozenset()
     places: list[str] = []
     elsewhere: Counter[str] = Counter()
     started = time.monotonic()
     for number in range(CHAINS):
-        stage = site.make_stage(f"cut-saves-{number + 1}")
+        late = _ADDED_SHARE * job.seconds if number == 0 else None
+        stage = job.site.make_stage(f"cut-saves-{number + 1}")
         with display.working(f"an attempt for each place in a save, {number + 1}"):
-            chain = run_chain(site, stage, done=done, late=number == 0, hung_seconds=hung_seconds)
+            chain = run_chain(job.site, stage, done=done, late_seconds=late, hung_seconds=job.hung_seconds)
+            broken = _find_broken(job, chain, late) or (_find_begun_again(job, chain) if number == 0 else [])
         places += [str(cut.before) for cut in chain.places]
-        broken = _find_broken(site, compare, chain, late=number == 0, done=done, hung_seconds=hung_seconds)
         done |= {cut.place for cut in chain.places if cut.place is not None}
         elsewhere |= chain.elsewhere
-        if broken or not chain.left or time.monotonic() - started > _FACTOR * seconds + _FLOOR_SECONDS:
+        if broken or not chain.left or time.monotonic() - started > _FACTOR * job.seconds + _FLOOR_SECONDS:
             break
     again = sorted(path for path, count in elsewhere.items() if count >= _STATE_LIKE)
     return CutSaves(
@@ -233,15 +271,7 @@ def cut_everywhere(
     )
 
 
-def _find_broken(
-    site: Site,
-    compare: Callable[[Stage, int], list[Result]],
-    chain: Chain,
-    *,
-    late: bool,
-    done: frozenset[Place],
-    hung_seconds: float,
-) -> list[str]:
+def _find_broken(job: Job, chain: Chain, late: float | None) -> list[str]:
     last = chain.cuts[-1]
     if not chain.finished:
         after = chain.places[-1] if chain.places else None
@@ -249,19 +279,36 @@ def _find_broken(
         words = f": {last.last_words}" if last.last_words and not last.hung else ""
         where = f"after a kill just before `{after.before}` (attempt {after.number}), " if after else ""
         return [f"{where}attempt {last.number} {ran} and so did every one from there on{words}", _WHOLE_SAVES]
-    different = [one for one in compare(chain.stage, last.number) if not one.same]
+    different = [one for one in job.compare(chain.stage, last.number) if not one.same]
     if not different:
         return []
     for cut in chain.places:
-        stage = site.make_stage(f"cut-alone-{len(done)}-{cut.number}")
-        alone = run_chain(site, stage, done=frozenset(), late=late, hung_seconds=hung_seconds, wanted=cut.place)
+        stage = job.site.make_stage(f"{chain.stage.name}-alone-{cut.number}")
+        alone = run_chain(
+            job.site, stage, done=frozenset(), late_seconds=late, hung_seconds=job.hung_seconds, wanted=cut.place
+        )
         if not alone.places:
             continue
-        found = [one for one in compare(stage, alone.cuts[-1].number) if not one.same] if alone.finished else different
-        if found:
-            return [_differs(found[0], f"a kill just before `{alone.places[-1].before}`"), _WHOLE_SAVES]
+        found = [one for one in job.compare(stage, alone.cuts[-1].number) if not one.same]
+        if found or not alone.finished:
+            return [_differs((found or different)[0], f"a kill just before `{alone.places[-1].before}`"), _WHOLE_SAVES]
     together = ", ".join(f"`{cut.before}`" for cut in chain.places)
     return [_differs(different[0], f"kills just before {together}, together,"), _WHOLE_SAVES]
+
+
+def _find_begun_again(job: Job, chain: Chain) -> list[str]:
+    """Whether the last attempt did as much as the whole job does, although those before it had saved."""
+    last, before = chain.cuts[-1], sum(cut.operations for cut in chain.places)
+    if not job.to_resume or before < _AHEAD * last.operations:
+        return []
+    stage = job.site.make_stage("whole")
+    whole = _run(job.site, stage, 0, Knife(stage, frozenset(), None, blunt=True), job.hung_seconds)
+    if whole.exit_code != 0 or last.operations < _ALL * whole.operations or before < _AHEAD * whole.operations:
+        return []
+    seen = f"it saves, but attempt {last.number} began again: it did as much to its files as the whole job does"
+    counted = f"{last.operations} operations against {whole.operations}, after {len(chain.places)} attempts that saved"
+    advice = "Load what was saved before the work begins, from a folder that outlives the attempt"
+    return [f"{seen} ({counted}). {advice}"]
 
 
 def _differs(result: Result, after: str) -> str:

@@ -7,20 +7,20 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from outlast.containers.calls import CallWatch
 from outlast.containers.container import Container
 from outlast.rehearse.attempt import tail
-from outlast.rehearse.cut_saves import Knife, Place
+from outlast.rehearse.cut_saves import Job, Knife, Place
 from outlast.rehearse.display import Display
 from outlast.rehearse.results import Result
 from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
 
 _NOTICES = 9  # in one run of the job at most; six at any moment, which miss a half of all moments once in 64 times
+_LATE = 0.2  # of the job's time, before what is added to an open file is a save
 _FAILURES = 2  # in a row: it does not get over what it left
 
 
@@ -41,12 +41,10 @@ class Warned:
         return f"at `{self.before}`" if self.before is not None else "between two saves"
 
 
-def warn_often(
-    site: Site, compare: Callable[[Stage, int], list[Result]], *, hung_seconds: float, display: Display
-) -> list[str]:
+def warn_often(job: Job, display: Display) -> list[str]:
     """What went wrong in a run of the job whose attempts are ended by notices, as reasons; none if all went well."""
-    stage = site.make_stage("many-notices")
-    chance = random.Random(f"{site.request.seed}/notices")  # noqa: S311 - a plan, not a secret
+    stage = job.site.make_stage("many-notices")
+    chance = random.Random(f"{job.site.request.seed}/notices")  # noqa: S311 - a plan, not a secret
     attempts: list[Warned] = []
     places: set[Place] = set()
     period = 0.0
@@ -54,13 +52,13 @@ def warn_often(
         while True:
             number = len(attempts)
             delay = period * chance.random() if number % 3 else None
-            attempt = _run(site, stage, number, delay, places, hung_seconds=hung_seconds, quiet=number >= _NOTICES)
+            attempt = _run(job, stage, number, delay, places)
             period = period or attempt.period
             attempts.append(attempt)
             failed = [not one.noticed and one.exit_code != 0 for one in attempts[-_FAILURES:]]
             if attempt.exit_code == 0 or attempt.killed or (all(failed) and len(failed) == _FAILURES):
                 break
-    return _judge(site, attempts, compare(stage, attempts[-1].number))
+    return _judge(job.site, attempts, job.compare(stage, attempts[-1].number))
 
 
 def _judge(site: Site, attempts: list[Warned], results: list[Result]) -> list[str]:
@@ -88,16 +86,7 @@ def _judge(site: Site, attempts: list[Warned], results: list[Result]) -> list[st
     ]
 
 
-def _run(
-    site: Site,
-    stage: Stage,
-    number: int,
-    delay_seconds: float | None,
-    places: set[Place],
-    *,
-    hung_seconds: float,
-    quiet: bool,
-) -> Warned:
+def _run(job: Job, stage: Stage, number: int, delay_seconds: float | None, places: set[Place]) -> Warned:
     """One attempt. Its notice comes so long after its first file operation; None: at an operation, in its midst.
 
     The first attempt's comes in its second save, so that the time from one to the next is known.
@@ -107,18 +96,18 @@ def _run(
         knife = Knife(
             stage,
             done=frozenset(places) if delay_seconds is None else frozenset(),
-            late=number == 0,
-            blunt=quiet,
-            warn=(lambda: held[0].terminate_first()) if delay_seconds is None else (lambda: None),
+            late_seconds=_LATE * job.seconds if number == 0 else None,
+            blunt=number >= _NOTICES,
+            warn=lambda: held[0].terminate_first() if delay_seconds is None else None,
         )
         stack.callback(os.close, knife.begun)
         watch = CallWatch(knife.passes)
         stack.callback(watch.close)
         out, err = (stack.enter_context(path.open("wb")) for path in (stage.stdout(number), stage.stderr(number)))
-        held.append(stack.enter_context(site.start(stage, number, stdout=out, stderr=err, calls=watch)))
-        ended, began = held[0].wait(hung_seconds, (knife.begun,))
+        held.append(stack.enter_context(job.site.start(stage, number, stdout=out, stderr=err, calls=watch)))
+        ended, began = held[0].wait(job.hung_seconds, (knife.begun,))
         if began and not ended:
-            ended = _give_notice(held[0], site.grace_seconds, delay_seconds or 0.0)
+            ended = _give_notice(held[0], job.site.grace_seconds, delay_seconds or 0.0)
         held[0].kill()
         code = held[0].finish()
     place, before = knife.cut if knife.cut is not None else (None, None)

@@ -9,21 +9,23 @@ from pathlib import Path
 
 from outlast.clock import format_duration
 from outlast.containers.container import can_isolate
+from outlast.emulate.scale import TimeScale
 from outlast.registry import platform_named
 from outlast.rehearse.attempt import Attempt, tail
 from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
 from outlast.rehearse.batch_life import account_of, untried_of
 from outlast.rehearse.batches import without_batches
 from outlast.rehearse.cut_batches import cut_batches
-from outlast.rehearse.cut_saves import CutSaves, can_cut, cut_everywhere
+from outlast.rehearse.cut_saves import CutSaves, Job, can_cut, cut_everywhere
 from outlast.rehearse.display import Display, SilentDisplay
 from outlast.rehearse.interrupted import run_interrupted
 from outlast.rehearse.many_notices import warn_often
 from outlast.rehearse.report import Report
-from outlast.rehearse.request import CannotRehearse, Limits, Request, facts_to_rehearse, retry_budget
+from outlast.rehearse.request import CannotRehearse, Limits, Request, facts_to_rehearse
 from outlast.rehearse.results import STDOUT, Outcome, Result, compare_outcomes, set_aside
 from outlast.rehearse.sandbox import PRIVATE_FOLDER, CopyPlan, plan_copy
-from outlast.rehearse.scenario import ROUNDS, draw_scenario
+from outlast.rehearse.scenario import ROUNDS
+from outlast.rehearse.script import Script, read_script
 from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
 from outlast.rehearse.verdict import Evidence, judge, what_was_not_exercised
@@ -51,14 +53,15 @@ def rehearse(
     whatever else goes wrong is a report with the verdict "could-not-rehearse".
     """
     facts = facts_to_rehearse(request.platform)
-    retries = retry_budget(facts, interruptions=request.raised_interruptions, asked=request.retries)
+    script = read_script(request, facts)
+    retries = script.retries(request, facts)
     shown = display or SilentDisplay()
     work = Path(tempfile.mkdtemp(prefix="outlast-rehearsal-")).resolve()
     kept = work if request.keep else None
-    _announce(request, retries, shown)
+    _announce(request, script, retries, shown)
     try:
-        site = _make_site(request, limits, work, confirm)
-        return _Rehearsal(site, retries, shown, kept).run()
+        site = _make_site(request, script, limits, work, confirm)
+        return _Rehearsal(site, script, retries, shown, kept).run()
     except CannotRehearse as error:
         return _without_proof(request, error, retries, kept)
     except OSError as error:  # the disk is full, no watches are left, …
@@ -82,26 +85,35 @@ def _without_proof(request: Request, error: CannotRehearse, retries: int, kept: 
     )
 
 
-def _announce(request: Request, retries: int, display: Display) -> None:
+def _announce(request: Request, script: Script, retries: int, display: Display) -> None:
     count = request.raised_interruptions
-    if count != request.interruptions:
-        display.say(f"--interruptions {request.interruptions} raised to {count}: there are three kinds, each is needed")
-    display.say(f"rehearsing on {request.platform}: {count} interruptions, {retries} retries, seed {request.seed}")
+    if script.interruptions:
+        what = f"scenario {script.name}"
+    else:
+        what = f"{count} interruptions"
+        if count != request.interruptions:
+            said = f"--interruptions {request.interruptions} raised to {count}"
+            display.say(f"{said}: there are three kinds, each is needed")
+    faster = f", {script.speed:g} s of the platform in one" if script.speed != 1.0 else ""
+    display.say(f"rehearsing on {request.platform}: {what}, {retries} retries, seed {request.seed}{faster}")
     inside = [word for word in request.command[1:] if Path(word).is_relative_to(request.folder)]
     if inside and not request.in_place:
         display.say(f"note: {inside[0]} names your own folder, not the copy; what is written beside it is not seen")
 
 
-def _make_site(request: Request, limits: Limits, work: Path, confirm: Confirm) -> Site:
+def _make_site(request: Request, script: Script, limits: Limits, work: Path, confirm: Confirm) -> Site:
     if not sys.platform.startswith("linux"):
         raise CannotRehearse("a rehearsal needs Linux: elsewhere processes cannot be killed as a container's are")
     return Site(
         request=request,
         limits=limits,
         platform=platform_named(request.platform),
+        procedure=script.procedure,
         work=work,
         copies=None if request.in_place else _plan_copies(request, limits, confirm),
         isolated=can_isolate(),
+        given=script.given,
+        scale=TimeScale(script.speed),
     )
 
 
@@ -137,6 +149,7 @@ class _Rehearsal:
     """One rehearsal on its site."""
 
     site: Site
+    script: Script
     retries: int
     display: Display
     kept: Path | None
@@ -177,19 +190,22 @@ class _Rehearsal:
         def compare(stage: Stage, last: int) -> list[Result]:
             return self._compare(first, outcome_of(stage, last), with_stdout=with_stdout)
 
-        hung_seconds = self.site.limits.hung_seconds(evidence.baseline_seconds)
-        seconds = evidence.baseline_seconds
         batches = first.outcome.batches
-        only_batches = bool(batches) and not without_batches(first.paths, batches)
-        cuts = CutSaves((), (), 0)
-        if not only_batches:  # else all of its files are those of outlast's queues and sinks
-            cuts = cut_everywhere(self.site, compare, seconds=seconds, hung_seconds=hung_seconds, display=self.display)
+        job = Job(
+            site=self.site,
+            compare=compare,
+            seconds=evidence.baseline_seconds,
+            hung_seconds=self.site.limits.hung_seconds(evidence.baseline_seconds),
+            to_resume=not batches and evidence.saves and all(one.resumed_from_step is None for one in evidence.attempts),
+        )
+        # All of the files of some programs are those of outlast's queues and sinks.
+        own_files = not batches or bool(without_batches(first.paths, batches))
+        cuts = cut_everywhere(job, self.display) if own_files else CutSaves((), (), 0)
         if not cuts.broken and batches:
-            more = cut_batches(self.site, batches, compare, hung_seconds=hung_seconds, display=self.display)
+            more = cut_batches(job, batches, self.display)
             cuts = replace(cuts, places=(*cuts.places, *more.places), broken=more.broken)
-        if not cuts.broken and cuts.places and not only_batches:
-            broken = warn_often(self.site, compare, hung_seconds=hung_seconds, display=self.display)
-            cuts = replace(cuts, broken=tuple(broken))
+        if not cuts.broken and cuts.places and own_files:
+            cuts = replace(cuts, broken=tuple(warn_often(job, self.display)))
         if self.site.request.real_store:  # what lies elsewhere is meant to
             cuts = replace(cuts, elsewhere=())
         return replace(evidence, cuts=cuts)
@@ -213,10 +229,9 @@ class _Rehearsal:
         with_stdout: bool,
     ) -> tuple[Stage, Evidence]:
         request, profile = self.site.request, min((one.profile for one in baselines), key=lambda one: one.seconds)
-        count, saves = request.raised_interruptions, profile.saves
-        scenario = draw_scenario(count, seed=request.seed, saves=saves, round_number=round_number)
+        scenario = self.script.scenario(request, saves=profile.saves, round_number=round_number)
         stage = self.site.make_stage(f"rehearsal-{round_number + 1}")
-        attempts = run_interrupted(
+        attempts, scenario = run_interrupted(
             self.site,
             stage,
             scenario,
@@ -262,12 +277,13 @@ class _Rehearsal:
         request = self.site.request
         verdict, reasons = judge(evidence)
         not_exercised = what_was_not_exercised(
-            isolated=self.site.isolated,
+            isolated=self.site.isolated or not self.site.procedure.first_is_pid_1,
             real_store=request.real_store,
             saves=evidence.saves,
             in_place=request.in_place,
             cuts=evidence.cuts,
         )
+        not_exercised = self.script.not_exercised(not_exercised, evidence.landed, self.site.grace_seconds)
         not_exercised += untried_of(first.outcome.batches)
         if stdout:
             not_exercised.append(_NOT_COMPARED[stdout])

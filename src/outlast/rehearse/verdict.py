@@ -59,7 +59,7 @@ class Evidence:
     @property
     def finished(self) -> bool:
         """Whether the platform records success."""
-        return self.last.exit_code == 0
+        return self.last.succeeded
 
     @property
     def different(self) -> list[Result]:
@@ -110,8 +110,6 @@ def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
     verdict, reasons = _decide(evidence)
     if verdict == "survived" and evidence.outside:
         verdict, reasons = "could-not-rehearse", [_not_seen(evidence.outside)]
-    if evidence.items is not None:
-        reasons.append(evidence.items)
     found = [*find_in_notices(evidence.attempts, grace_seconds=evidence.grace_seconds)]
     found += find_in_restores(evidence.attempts)
     again: list[str] = []
@@ -126,7 +124,8 @@ def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
         verdict = "not-survived"
     if verdict == "survived" and evidence.saves and again:
         verdict = "not-survived"
-    return verdict, [*reasons, *found, *again]
+    cost = [] if evidence.items is None else [evidence.items]
+    return verdict, [*reasons, *found, *again, *cost]
 
 
 def _decide(evidence: Evidence) -> tuple[Verdict, list[str]]:
@@ -142,13 +141,21 @@ def _decide(evidence: Evidence) -> tuple[Verdict, list[str]]:
         return "not-survived", [*_name_different(evidence)]
     if evidence.missing_kinds:
         return "could-not-rehearse", [_too_short(evidence)]
-    if evidence.cuts is not None and evidence.cuts.broken:
-        return "not-survived", [*evidence.cuts.broken]
-    if evidence.cuts is not None and evidence.cuts.elsewhere:
-        return "could-not-rehearse", [_elsewhere(evidence.cuts.elsewhere, evidence.facts)]
-    if evidence.cuts is not None and evidence.cuts.temporary and not evidence.saves:
-        return "not-survived", [_temporary(evidence.cuts.temporary)]
-    return "survived", [*_own_failures(evidence)]
+    return _decide_by_cuts(evidence) or ("survived", [*_own_failures(evidence)])
+
+
+def _decide_by_cuts(evidence: Evidence) -> tuple[Verdict, list[str]] | None:
+    """What attempts showed that were held at their file operations; None if nothing was wrong."""
+    cuts = evidence.cuts
+    if cuts is None:
+        return None
+    if cuts.broken:
+        return "not-survived", [*cuts.broken]
+    if cuts.elsewhere:
+        return "could-not-rehearse", [_elsewhere(cuts.elsewhere, evidence.facts)]
+    if cuts.temporary and not evidence.saves:
+        return "not-survived", [_temporary(cuts.temporary)]
+    return None
 
 
 def _hung(evidence: Evidence) -> str:
@@ -215,8 +222,8 @@ def _elsewhere(paths: Sequence[str], facts: PlatformFacts) -> str:
 
 def _not_seen(urls: Sequence[str]) -> str:
     return (
-        f"{', '.join(urls)} lies outside of the copy, and was shared by all runs: nobody can say whether it is complete "
-        "and without doubles. Rehearse with a queue and a sink in the folder, say sqlite:///work.db"
+        f"{', '.join(urls)} lies outside of the copy, and was shared by all runs: nobody can say whether it is "
+        "complete and without doubles. Rehearse with a queue and a sink in the folder, say sqlite:///work.db"
     )
 
 

@@ -159,6 +159,11 @@ def _is_worth_telling(record: logging.LogRecord) -> bool:
     return "when the thread is inactive" not in record.getMessage()
 
 
+def count_saves(writes: Iterable[Write]) -> int:
+    """How often a file was written to its end. Mere changes do not count: of many in a row the system may tell one."""
+    return sum(write.kind in ("closed", "moved") for write in writes)
+
+
 def find_logs(writes: Iterable[Write], *, life_seconds: float) -> frozenset[str]:
     """Files that were written again and again over a third of the life without being closed between."""
     by_path: dict[str, list[Write]] = {}
