@@ -58,9 +58,9 @@ FAULTY: dict[str, tuple[str, tuple[str, ...]]] = {
 @outlast.batch(queue, sink="jsonl:results.jsonl", chunk=4)
 def infer(items):
     for item in items:
-        time.sleep(0.02)
         with open("labels.csv", "a") as file:
             file.write(f"{item.id},{item.payload['n'] ** 2}\\n")
+        time.sleep(0.02)
     return [item.payload["n"] ** 2 for item in items]
 infer.run()
 """,

@@ -296,7 +296,7 @@ def _other_tables(path: Path, ours: set[str]) -> Document:
             if name in ours or name.startswith("outlast_"):
                 continue
             quoted = '"' + name.replace('"', '""') + '"'
-            rows = sorted(repr(row) for row in database.execute(f"SELECT * FROM {quoted}"))  # noqa: S608 - the name is quoted
+            rows = sorted(repr(row) for row in database.execute(f"SELECT * FROM {quoted}"))  # noqa: S608 - a quoted name
             leaves[f"table {name}, rows"] = len(rows)
             leaves |= {f"table {name}, row {number}": row for number, row in enumerate(rows, 1)}
     return leaves

@@ -17,11 +17,13 @@ _LOST = "what is marked as done before its result is stored is lost when a kill 
 
 
 def explain_records(expected: Path, actual: Path) -> str | None:
-    """Why two lists of records differ, if all that differs is records too many or too few; else None."""
+    """Why two lists of records differ, if it is records too many or too few, or their order, and no more; else None."""
     ours, theirs = _records(expected), _records(actual)
     if ours is None or theirs is None or len(ours) < 2:
         return None
     more, fewer = theirs - ours, ours - theirs
+    if not more and not fewer:
+        return f"the same {ours.total()} records in another order: what was interrupted comes later"
     if more and not fewer and all(record in ours for record in more):
         return f"{_first(more, 'too many, which are there already')}; {_AGAIN}"
     if fewer and not more:
@@ -58,7 +60,7 @@ def _rows(path: Path) -> Counter[str] | None:
             ).fetchall()
             for (name,) in names:
                 quoted = '"' + name.replace('"', '""') + '"'
-                rows = database.execute(f"SELECT * FROM {quoted}")  # noqa: S608 - the name is quoted
+                rows = database.execute(f"SELECT * FROM {quoted}")  # noqa: S608 - a quoted name
                 found.update(f"{row!r} of table {name}" for row in rows)
     except sqlite3.Error:
         return None

@@ -111,7 +111,7 @@ def compare_outcomes(
 
 def _compare_named(path: str, expected: Path, actual: Path) -> Distance:
     distance = compare_files(path, expected / path, actual / path)
-    why = explain_records(expected / path, actual / path) if math.isinf(distance.relative) else None
+    why = None if distance.equal else explain_records(expected / path, actual / path)
     return distance if why is None else replace(distance, detail=why)
 
 

@@ -196,7 +196,9 @@ class _Rehearsal:
             compare=compare,
             seconds=evidence.baseline_seconds,
             hung_seconds=self.site.limits.hung_seconds(evidence.baseline_seconds),
-            to_resume=not batches and evidence.saves and all(one.resumed_from_step is None for one in evidence.attempts),
+            to_resume=evidence.saves
+            and not batches  # a queue knows what is done
+            and all(one.resumed_from_step is None for one in evidence.attempts),
         )
         # All of the files of some programs are those of outlast's queues and sinks.
         own_files = not batches or bool(without_batches(first.paths, batches))
