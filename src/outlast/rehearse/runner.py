@@ -300,6 +300,7 @@ class _Rehearsal:
             not_exercised=tuple(not_exercised),
             retries=self.retries,
             grace_seconds=evidence.grace_seconds,
+            scenario=self.script.name,
             speed=self.script.speed,
             baseline_seconds=evidence.baseline_seconds,
             baseline_exit_code=first.attempt.exit_code,
