@@ -32,7 +32,11 @@ def can_isolate() -> bool:
     reading, writing = os.pipe()
     try:
         tried = subprocess.run(
-            _launch(writing, "", ("true",)), pass_fds=(writing,), capture_output=True, timeout=_START_SECONDS, check=False
+            _launch(writing, "", ("true",)),
+            pass_fds=(writing,),
+            capture_output=True,
+            timeout=_START_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return False
@@ -57,21 +61,26 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What an isolated container sees besides this machine's files. `root`: an empty folder of its own, for that."""
+    """What an isolated container sees besides this machine's files. `root`: an empty folder of its own, for that.
+
+    `private`: what it writes elsewhere than to its mounts is lost with it, as far as this machine can do that.
+    """
 
     root: Path
     mounts: tuple[Mount, ...]
+    private: bool = False
 
     def told(self, folder: Path) -> str:
         """For the launcher; `folder` is where the command starts, as the container sees it."""
         mounts = [(str(one.source), str(one.target), one.read_only) for one in self.mounts]
-        return json.dumps({"root": str(self.root), "folder": str(folder), "mounts": mounts})
+        return json.dumps({"root": str(self.root), "private": self.private, "folder": str(folder), "mounts": mounts})
 
 
 class Container:
     """A started command. Use as a context manager: leaving kills whatever is left.
 
-    `view` needs `isolated`; `folder` may then be a path that only the view has.
+    `view` needs `isolated`; `folder` may then be a path that only the view has. `start_error`: why the command could
+    not begin, where the launcher of an isolated one found that out; None otherwise.
     """
 
     def __init__(
@@ -107,7 +116,9 @@ class Container:
             os.close(writing)
         with os.fdopen(reading, "rb") as status:
             told = status.read()  # returns when the command has begun, or could not
-        self.first_pid = (int(told) if told else None) if isolated else self._outer.pid
+        lines = told.decode(errors="replace").splitlines()
+        self.start_error = next((line[1:] for line in lines if line.startswith("!")), None)
+        self.first_pid = next((int(line) for line in lines if line.isdigit()), None) if isolated else self._outer.pid
         self.started_at = time.monotonic()
         self._first = open_pidfd(self.first_pid) if self.first_pid else None
 

@@ -19,6 +19,8 @@ _MS_REC, _MS_UNBINDABLE, _MS_PRIVATE = 0x4000, 1 << 17, 1 << 18
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 
+_DEVICES = (("/", "dev"), ("/", "sys"))  # the machine's own, and no files
+
 NOT_ALLOWED = 125  # the namespace could not be made
 _CANNOT_EXECUTE, _NOT_FOUND = 126, 127
 
@@ -27,8 +29,11 @@ def main(status: int, view: str, command: list[str]) -> int:
     """Runs the command; returns its exit code, 128+n for signal n.
 
     Writes the command's process number to the descriptor `status`, whose other end sees the end of the file when
-    the command itself has begun. `view`: empty, or JSON with `root`, an empty folder for a root of the command's own,
-    `folder`, in which it starts, and `mounts`: [what, where, whether read-only] each.
+    the command itself has begun; before that a line "!WHY" if it cannot begin.
+
+    `view`: empty, or JSON with `root`, an empty folder for a root of the command's own, `private`, whether what it
+    writes outside of the mounts is kept apart and lost with it, `folder`, in which it starts, and `mounts`:
+    [what, where, whether read-only] each.
     """
     os.set_inheritable(status, False)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -40,7 +45,7 @@ def main(status: int, view: str, command: list[str]) -> int:
         return NOT_ALLOWED
     child = os.fork()
     if child == 0:
-        _become(libc, json.loads(view) if view else None, command)
+        _become(libc, json.loads(view) if view else None, command, status)
     os.write(status, b"%d\n" % child)
     os.close(status)
     _, ended = os.waitpid(child, 0)
@@ -59,11 +64,11 @@ def _enter_namespaces(libc: ctypes.CDLL) -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
-def _become(libc: ctypes.CDLL, view: dict[str, Any] | None, command: list[str]) -> None:
+def _become(libc: ctypes.CDLL, view: dict[str, Any] | None, command: list[str], status: int) -> None:
     try:
         _check(libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
         _check(libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
-        root = _Root(libc, Path(view["root"])) if view else None
+        root = _Root(libc, Path(view["root"]), private=view["private"]) if view else None
         proc = b"/proc" if root is None else os.fsencode(root.place / "proc")
         _check(libc.mount(b"proc", proc, b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None))
         if root is not None and view is not None:
@@ -75,25 +80,35 @@ def _become(libc: ctypes.CDLL, view: dict[str, Any] | None, command: list[str]) 
             signal.signal(number, signal.SIG_DFL)
         os.execvp(command[0], command)  # noqa: S606 - a shell would become PID 1 in the program's place
     except FileNotFoundError:
-        sys.stderr.write(f"{command[0]}: command not found\n")
-        sys.stderr.flush()
-        os._exit(_NOT_FOUND)
+        _give_up(status, f"{command[0]}: command not found", _NOT_FOUND)
     except OSError as error:
-        sys.stderr.write(f"{command[0]}: {error}\n")
-        sys.stderr.flush()
-        os._exit(_CANNOT_EXECUTE)
+        _give_up(status, f"{command[0]}: {error}", _CANNOT_EXECUTE)
+
+
+def _give_up(status: int, why: str, code: int) -> None:
+    os.write(status, f"!{why}\n".encode())
+    sys.stderr.write(f"{why}\n")
+    sys.stderr.flush()
+    os._exit(code)
 
 
 class _Root:
     """A root folder of the command's own: what this machine has, and mounts at places that it need not have.
 
     A folder that lacks such a place is covered by one in memory, which holds the same entries and the place.
+    `private`: what is written to this machine's own folders goes to memory instead, and is lost with the command; a
+    folder with which that cannot be done, as another user than root, is as it is elsewhere.
     """
 
-    def __init__(self, libc: ctypes.CDLL, place: Path) -> None:
+    def __init__(self, libc: ctypes.CDLL, place: Path, *, private: bool) -> None:
         self._libc, self.place = libc, place
         self._covered: set[Path] = set()
+        self._layers: Path | None = None
+        self._inner = [Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines()]
         self._mount_memory(place)
+        if private:  # it stays reachable by its descriptor below what is mounted over it now
+            self._layers = Path(f"/proc/self/fd/{os.open(place, os.O_PATH | os.O_DIRECTORY)}")
+            self._mount_memory(place)
         _check(libc.mount(None, os.fsencode(place), None, _MS_UNBINDABLE, None))  # /tmp below it has it in itself
         self._refill(Path("/"), place, leave_out=("proc",))
         (place / "proc").mkdir()
@@ -106,6 +121,7 @@ class _Root:
             if not (target / name).exists():
                 self._cover(target)
                 (target / name).mkdir()
+                self._covered.add(target / name)
             target = target / name
         self._bind(what, target)
         if read_only:
@@ -130,13 +146,38 @@ class _Root:
             if entry.name in leave_out:
                 continue
             if entry.is_symlink():
-                here.symlink_to(os.readlink(entry.path))
+                here.symlink_to(Path(entry.path).readlink())
             elif entry.is_dir():
                 here.mkdir()
-                self._bind(Path(entry.path), here)
+                self._show(Path(entry.path), here)
             else:
                 here.touch()
                 self._bind(Path(entry.path), here)
+
+    def _show(self, what: Path, where: Path) -> None:
+        if self._layers is None or what.parts[:2] in _DEVICES or not self._layer(what, where):
+            self._bind(what, where)
+            return
+        for one in sorted(self._inner):  # a layer shows nothing of what is mounted inside of it
+            if one.parent == what or what in one.parents:
+                inside = where / one.relative_to(what)
+                if inside.is_dir() and not inside.is_mount():
+                    self._show(one, inside)
+
+    def _layer(self, what: Path, where: Path) -> bool:
+        """Mounts a folder so that writes to it go to memory; whether that can be done."""
+        if self._layers is None:
+            return False
+        number = sum(1 for _ in self._layers.iterdir())
+        lower = "".join(f"\\{letter}" if letter in "\\,:" else letter for letter in str(what))
+        upper, work = (self._layers / f"{number}" / name for name in ("upper", "work"))
+        upper.mkdir(parents=True)
+        work.mkdir()
+        extra = "" if os.geteuid() == 0 else ",userxattr"
+        options = f"lowerdir={lower},upperdir={upper},workdir={work}{extra}"
+        upper.chmod(what.stat().st_mode & 0o7777)
+        made: int = self._libc.mount(b"overlay", os.fsencode(where), b"overlay", 0, os.fsencode(options))
+        return made == 0
 
     def _bind(self, what: Path, where: Path) -> None:
         _check(self._libc.mount(os.fsencode(what), os.fsencode(where), None, _MS_BIND | _MS_REC, None))

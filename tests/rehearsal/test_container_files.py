@@ -1,0 +1,50 @@
+"""What an isolated container may write: its mounts stay, all else is lost with it, and a start that fails says why."""
+
+import os
+import sys
+from pathlib import Path
+
+from outlast.containers.container import Container, Mount, View
+
+SCRIPT = """
+import os, pathlib
+for place in (sys.argv[1] + "/mount/kept", sys.argv[1] + "/lost", "/outlast-lost", "/no/such/place/kept"):
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    pathlib.Path(place).write_text("written")
+"""
+
+
+def _run(command: list[str], folder: Path, view: View) -> tuple[int, str | None]:
+    with (
+        (folder / "log").open("wb") as log,
+        Container(
+            command, folder=folder, environment=dict(os.environ), stdout=log, stderr=log, isolated=True, view=view
+        ) as container,
+    ):
+        assert container.wait(30)[0]
+        return container.finish(), container.start_error
+
+
+def _view(folder: Path) -> View:
+    for name in ("root", "mount", "elsewhere"):
+        (folder / name).mkdir()
+    mounts = (Mount(folder / "mount", folder / "mount"), Mount(folder / "elsewhere", Path("/no/such/place")))
+    return View(folder / "root", mounts, private=True)
+
+
+def test_only_what_is_written_to_a_mount_outlives_a_private_container(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys" + SCRIPT, str(tmp_path)]
+    assert _run(command, tmp_path, _view(tmp_path)) == (0, None), (tmp_path / "log").read_text()
+    assert (tmp_path / "mount" / "kept").read_text() == "written"
+    assert (tmp_path / "elsewhere" / "kept").read_text() == "written"
+    assert not (tmp_path / "lost").exists()
+    assert not Path("/outlast-lost").exists()
+    assert not Path("/no").exists()
+
+
+def test_a_command_that_cannot_start_is_told_from_one_that_ends_with_the_same_code(tmp_path: Path) -> None:
+    view = _view(tmp_path)
+    assert _run(["sh", "-c", "exit 127"], tmp_path, view) == (127, None)
+    code, why = _run(["no-such-command"], tmp_path, view)
+    assert code == 127
+    assert why == "no-such-command: command not found"
