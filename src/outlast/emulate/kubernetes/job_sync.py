@@ -85,7 +85,10 @@ class _Look:
     """One look: `status` is built up, the rest is read."""
 
     def __init__(self, job: Json, pods: Sequence[Json], memory: Memory, now: float, stamp: str) -> None:
-        self.job, self.spec, self.pods, self.now, self.stamp = job, job["spec"], pods, now, stamp
+        self.job, self.pods, self.now, self.stamp = job, pods, now, stamp
+        self.spec: Json = job["spec"]
+        if "completions" not in self.spec and "parallelism" not in self.spec:
+            self.spec = {**self.spec, "completions": 1}
         self.status: Json = copy.deepcopy(job.get("status") or {})
         self.indexed = job_indexes.is_indexed(job)
         self.suspended = bool(self.spec.get("suspend"))

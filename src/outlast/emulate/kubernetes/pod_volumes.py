@@ -127,7 +127,9 @@ class Volumes:
         items = wanted.get("items", ())
         if any("fieldRef" not in one for one in items):
             raise NotYetMounted("a downwardAPI volume gives fields only here")
-        return self._written(name, [(one["path"], field_of(self._pod, one["fieldRef"]["fieldPath"])) for one in items]), True
+        return self._written(
+            name, [(one["path"], field_of(self._pod, one["fieldRef"]["fieldPath"])) for one in items]
+        ), True
 
     def _written(self, name: str, files: Iterable[tuple[str, str]]) -> Path:
         folder = _made(self._places.pod / "volumes" / name)

@@ -1,4 +1,4 @@
-"""What a pod may ask of Kubernetes that would change its fate, and that this emulator does not do: refused, not ignored."""
+"""What a pod may ask of Kubernetes that could change its fate and is not done here: refused, and never ignored."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ _POD = (
     "activeDeadlineSeconds affinity automountServiceAccountToken containers dnsPolicy enableServiceLinks "
     "hostname initContainers nodeName nodeSelector preemptionPolicy priority priorityClassName restartPolicy "
     "schedulerName securityContext serviceAccount serviceAccountName subdomain terminationGracePeriodSeconds "
-    "tolerations volumes imagePullSecrets hostNetwork topologySpreadConstraints"
+    "tolerations volumes imagePullSecrets hostNetwork"
 )
 _CONTAINER = (
     "args command env envFrom image imagePullPolicy lifecycle name ports resources securityContext stdin "
