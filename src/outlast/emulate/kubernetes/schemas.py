@@ -171,7 +171,7 @@ _PLAIN: dict[str, tuple[type, ...]] = {
 
 
 def _plain(at: _At, kind: str, value: Any) -> Any:
-    if not isinstance(value, _PLAIN[kind]) or (isinstance(value, bool) and kind != "bool"):
+    if type(value) not in _PLAIN[kind]:
         raise at.wrong_type(value, _go(kind, at.name))
     match kind:
         case "quantity":

@@ -84,6 +84,14 @@ class Store:
             keys = sorted(key for key in self._objects if key[0] == kind and namespace in (None, key[1]))
             return Listing([copied(self._objects[key]) for key in keys if chosen(self._objects[key])], self.version)
 
+    def free_name(self, kind: str, namespace: str, prefix: str) -> str:
+        """A name that no object of the kind has: the prefix and five letters."""
+        with self._lock:
+            while True:
+                name = prefix[:58] + "".join(random.choices(_SUFFIX, k=5))  # noqa: S311 - no secret
+                if _key(kind, name, namespace) not in self._objects:
+                    return name
+
     # Changing
 
     def create(self, new: Json, *, dry_run: bool = False) -> Json:
@@ -97,13 +105,13 @@ class Store:
             meta["namespace"] = meta.get("namespace") or DEFAULT_NAMESPACE
         with self._lock:
             if not meta.get("name"):
-                meta["name"] = self._free_name(kind.name, meta.get("namespace", ""), meta["generateName"])
+                meta["name"] = self.free_name(kind.name, meta.get("namespace", ""), meta["generateName"])
             key = _key_of(made)
             if key in self._objects:
                 raise already_exists(kind, meta["name"])
             for left in ("deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"):
                 meta.pop(left, None)
-            meta |= {"uid": str(uuid.uuid4()), "creationTimestamp": self.timestamp()}
+            meta |= {"uid": meta.get("uid") or str(uuid.uuid4()), "creationTimestamp": self.timestamp()}
             if "spec" in made:
                 meta["generation"] = 1
             return self._keep(key, None, made, dry_run=dry_run)
@@ -248,12 +256,6 @@ class Store:
             raise not_found(BY_NAME[key[0]], key[2])
         return found
 
-    def _free_name(self, kind: str, namespace: str, prefix: str) -> str:
-        while True:
-            name = prefix[:58] + "".join(random.choices(_SUFFIX, k=5))  # noqa: S311 - no secret
-            if (kind, namespace, name) not in self._objects:
-                return name
-
     def _keep(self, key: Key, old: Json | None, made: Json, *, dry_run: bool) -> Json:
         if not dry_run:
             self._objects[key] = made
@@ -269,6 +271,7 @@ class Store:
                 self.delete(owned[0], owned[2], owned[1])
             for owner in _owners(made):
                 self._release(owner)
+            self._release_namespace(key[1])
         answer: Json = copied(made)
         return answer
 
@@ -296,6 +299,12 @@ class Store:
                 made = copied(old)
                 made["metadata"]["finalizers"].remove(FOREGROUND)
                 self.update(made)
+
+    def _release_namespace(self, name: str) -> None:
+        """Lets a namespace go that is being deleted, when nothing is left in it."""
+        home = self._objects.get(("Namespace", "", name))
+        if home and "deletionTimestamp" in home["metadata"] and not any(key[1] == name for key in self._objects):
+            self.change("Namespace", name, "", lambda made: made["metadata"].pop("finalizers", None))
 
     def _orphan(self, uid: str) -> None:
         for key, old in list(self._objects.items()):

@@ -1,0 +1,331 @@
+"""What can be done with objects, as the API server does it: decode, fill in, admit, check, keep.
+
+Without HTTP: the emulator's own controllers use it too, so that what they make went through the same checks.
+"""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from outlast.emulate.kubernetes import defaulting
+from outlast.emulate.kubernetes.copying import copied
+from outlast.emulate.kubernetes.kinds import BY_NAME, Kind
+from outlast.emulate.kubernetes.problems import Refused, bad_request, conflict, forbidden, not_found
+from outlast.emulate.kubernetes.schemas import decode
+from outlast.emulate.kubernetes.store import Store
+from outlast.emulate.kubernetes.validating import check, check_change
+
+Json = dict[str, Any]
+
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+# Pods of these go after all others when a node ends (scheduling.SystemCriticalPriority and above).
+SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_HIGHEST_OF_USERS = 1_000_000_000
+_TRIES = 5  # of a patch, when others write the same object
+_SERVER_ONLY = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+
+def populate(store: Store) -> None:
+    """Adds what a new cluster has: its namespaces, their default accounts, and the system's priority classes."""
+    verbs = Verbs(store)
+    for name in NAMESPACES:
+        verbs.create("Namespace", {"metadata": {"name": name}})
+    for name, value in SYSTEM_PRIORITIES.items():
+        store.create(
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": name},
+                "value": value,
+                "preemptionPolicy": "PreemptLowerPriority",
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How a write is to be done. `field_validation`: "Strict" refuses unknown fields, "Warn" drops and tells them."""
+
+    field_validation: str = "Warn"
+    dry_run: bool = False
+
+
+class Verbs:
+    """The verbs over one store. `warnings` of a call are what a client prints as `Warning: …`."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def create(
+        self, kind_name: str, body: Any, namespace: str = "", how: How = How(), warnings: list[str] | None = None
+    ) -> Json:
+        """Adds an object. Refused in the API server's words if it may not be."""
+        kind = BY_NAME[kind_name]
+        made = self._decoded(kind, body, how, warnings)
+        meta = made["metadata"]
+        self._place(kind, made, namespace)
+        if meta.get("resourceVersion"):
+            raise bad_request("resourceVersion should not be set on objects to be created")
+        for name in (*_SERVER_ONLY, "selfLink"):
+            meta.pop(name, None)
+        meta["uid"] = str(uuid.uuid4())
+        if not meta.get("name") and meta.get("generateName"):
+            meta["name"] = self.store.free_name(kind_name, meta.get("namespace", ""), meta["generateName"])
+        if kind.has_status and kind_name not in ("Node", "Namespace"):
+            made.pop("status", None)
+        defaulting.fill(made)
+        self._admit(made)
+        check(made)
+        answer = self.store.create(made, dry_run=how.dry_run)
+        if kind_name == "Namespace" and not how.dry_run:
+            account = {"metadata": {"name": "default"}}
+            self.create("ServiceAccount", account, namespace=meta["name"])
+        return answer
+
+    def replace(
+        self,
+        kind_name: str,
+        name: str,
+        body: Any,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        how: How = How(),
+        warnings: list[str] | None = None,
+    ) -> Json:
+        """Replaces an object, or (`subresource` "status") its status alone."""
+        kind = BY_NAME[kind_name]
+        made = self._decoded(kind, body, how, warnings)
+        self._place(kind, made, namespace)
+        if made["metadata"].get("name", name) != name:
+            meta_name = made["metadata"]["name"]
+            raise bad_request(f"the name of the object ({meta_name}) does not match the name on the URL ({name})")
+        made["metadata"]["name"] = name
+        return self._replaced(kind, self.store.get(kind_name, name, namespace), made, subresource, how)
+
+    def patch(
+        self,
+        kind_name: str,
+        name: str,
+        edit: Callable[[Json], Any],
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        how: How = How(),
+        warnings: list[str] | None = None,
+    ) -> Json:
+        """Writes what `edit` makes of a copy of the object; again where another writer was faster."""
+        kind = BY_NAME[kind_name]
+        for attempt in range(_TRIES):
+            old = self.store.get(kind_name, name, namespace)
+            asked = edit(copied(old))
+            if not isinstance(asked, dict):
+                raise bad_request("a patch makes an object of an object")
+            told: list[str] = []
+            made = self._decoded(kind, asked, how, told)
+            _keep_identity(kind, old, made)
+            fixed = made["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]
+            try:
+                answer = self._replaced(kind, old, made, subresource, how)
+            except Refused as refused:
+                if refused.reason != "Conflict" or fixed or attempt == _TRIES - 1:
+                    raise
+            else:
+                if warnings is not None:
+                    warnings.extend(told)
+                return answer
+        raise AssertionError("the last try answers or raises")
+
+    def delete(self, kind_name: str, name: str, namespace: str = "", options: Json | None = None) -> Json:
+        """Deletes an object as DeleteOptions say; a namespace takes all that is in it along."""
+        options = options or {}
+        _check_delete_options(options)
+        preconditions = options.get("preconditions") or {}
+        propagation = options.get("propagationPolicy")
+        if options.get("orphanDependents") is not None:
+            propagation = "Orphan" if options["orphanDependents"] else "Background"
+        dry_run = bool(options.get("dryRun"))
+        if kind_name == "Namespace":
+            return self._end_namespace(name, dry_run=dry_run)
+        return self.store.delete(
+            kind_name,
+            name,
+            namespace,
+            grace_seconds=options.get("gracePeriodSeconds"),
+            uid=preconditions.get("uid"),
+            version=preconditions.get("resourceVersion"),
+            propagation=propagation or "Background",
+            dry_run=dry_run,
+        )
+
+    # Parts
+
+    def _decoded(self, kind: Kind, body: Any, how: How, warnings: list[str] | None) -> Json:
+        if not isinstance(body, dict):
+            raise bad_request(f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}: no object')
+        body = {"apiVersion": kind.api_version, "kind": kind.name, **body}
+        for name, wanted in (("apiVersion", kind.api_version), ("kind", kind.name)):
+            if body[name] != wanted:
+                what = "API version in the data" if name == "apiVersion" else "kind in the data"
+                raise bad_request(f"the {what} ({body[name]}) does not match the expected one ({wanted})")
+        made, unknown = decode(kind, body)
+        if unknown and how.field_validation == "Strict":
+            why = ", ".join(unknown)
+            raise bad_request(
+                f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}: '
+                f"strict decoding error: {why}"
+            )
+        if unknown and how.field_validation == "Warn" and warnings is not None:
+            warnings.extend(unknown)
+        made.setdefault("metadata", {})
+        made["metadata"].pop("managedFields", None)
+        return made
+
+    def _place(self, kind: Kind, made: Json, namespace: str) -> None:
+        meta = made["metadata"]
+        if not kind.namespaced:
+            if meta.pop("namespace", None):
+                raise bad_request("namespace can not be set on a cluster-scoped object")
+            return
+        namespace = namespace or meta.get("namespace") or "default"
+        if meta.get("namespace", namespace) != namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        meta["namespace"] = namespace
+
+    def _admit(self, made: Json) -> None:
+        """What the admission plugins and the strategies of creation say and add."""
+        kind, meta = BY_NAME[made["kind"]], made["metadata"]
+        if kind.namespaced:
+            home = self.store.find("Namespace", meta["namespace"])
+            if home is None:
+                raise not_found(BY_NAME["Namespace"], meta["namespace"])
+            if "deletionTimestamp" in home["metadata"]:
+                why = f"unable to create new content in namespace {meta['namespace']} because it is being terminated"
+                raise forbidden(kind, meta.get("name", ""), why)
+        match made["kind"]:
+            case "Pod":
+                self._admit_pod(made)
+            case "Job":
+                if not made["spec"].get("manualSelector") and made["spec"].get("selector"):
+                    raise Refused(
+                        422,
+                        "Invalid",
+                        f'Job.batch "{meta.get("name", "")}" is invalid: spec.selector: Invalid value: '
+                        f"{made['spec']['selector']}: `selector` not auto-generated",
+                    )
+                if meta.get("name"):
+                    defaulting.own_pods(made)
+            case "PriorityClass" if made.get("value", 0) > _HIGHEST_OF_USERS:
+                why = f"maximum allowed value of a user defined priority is {_HIGHEST_OF_USERS}"
+                raise forbidden(kind, meta.get("name", ""), why)
+
+    def _admit_pod(self, made: Json) -> None:
+        kind, spec, meta = BY_NAME["Pod"], made["spec"], made["metadata"]
+        name, namespace = meta.get("name", ""), meta["namespace"]
+        account = spec.get("serviceAccountName", "default")
+        if self.store.find("ServiceAccount", account, namespace) is None:
+            why = f'error looking up service account {namespace}/{account}: serviceaccount "{account}" not found'
+            raise forbidden(kind, name, why)
+        wanted = spec.get("priorityClassName")
+        found = self._priority_class(wanted)
+        if wanted and found is None:
+            raise forbidden(kind, name, f"no PriorityClass with name {wanted} was found")
+        if found and not wanted:
+            spec["priorityClassName"] = found["metadata"]["name"]
+        priority = found["value"] if found else 0
+        if "priority" in spec and spec["priority"] != priority:
+            why = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority "
+            raise forbidden(
+                kind, name, f"{why}admission controller computed {priority} from the given PriorityClass name"
+            )
+        preemption = found["preemptionPolicy"] if found else "PreemptLowerPriority"
+        defaulting.admit_pod(made, priority=priority, preemption=preemption)
+
+    def _priority_class(self, name: str | None) -> Json | None:
+        if name:
+            return self.store.find("PriorityClass", name)
+        return next((one for one in self.store.listing("PriorityClass").objects if one.get("globalDefault")), None)
+
+    def _replaced(self, kind: Kind, old: Json, made: Json, subresource: str, how: How) -> Json:
+        if subresource == "status":
+            only = copied(old)
+            only["status"] = made.get("status") or {}
+            only["metadata"] |= {
+                name: made["metadata"][name] for name in ("resourceVersion",) if made["metadata"].get(name)
+            }
+            for name in ("labels", "annotations"):
+                if kind.name in ("Pod", "Node") and name in made["metadata"]:
+                    only["metadata"][name] = made["metadata"][name]
+            made = only
+        elif kind.has_status:
+            made.pop("status", None)
+            if "status" in old:
+                made["status"] = copied(old["status"])
+        defaulting.fill(made)
+        _admit_change(kind, old, made)
+        check_change(old, made)
+        return self.store.update(made, dry_run=how.dry_run)
+
+    def _end_namespace(self, name: str, *, dry_run: bool) -> Json:
+        """Deletes what is in a namespace, and the namespace when nothing is left."""
+        if name in NAMESPACES:
+            raise forbidden(BY_NAME["Namespace"], name, "this namespace may not be deleted")
+        home = self.store.get("Namespace", name)
+        if dry_run:
+            return home
+        ending = copied(home)
+        ending["metadata"]["finalizers"] = ["kubernetes"]
+        ending["status"] = {**(ending.get("status") or {}), "phase": "Terminating"}
+        self.store.update(ending)
+        answer = self.store.delete("Namespace", name)
+        for kind in BY_NAME.values():
+            if kind.namespaced:
+                for one in self.store.listing(kind.name, name).objects:
+                    if self.store.find(kind.name, one["metadata"]["name"], name) is not None:
+                        self.store.delete(kind.name, one["metadata"]["name"], name)
+        return answer
+
+
+def _keep_identity(kind: Kind, old: Json, made: Json) -> None:
+    """A patch may not rename an object."""
+    for name in ("name", "namespace", "uid"):
+        before = old["metadata"].get(name)
+        now = made["metadata"].get(name, before)
+        if now != before:
+            if name == "uid":
+                raise conflict(kind, old["metadata"]["name"], "the UID of an object cannot be changed")
+            raise bad_request(f"the {name} of the object ({now}) does not match the {name} on the URL ({before})")
+        if before is not None:
+            made["metadata"][name] = before
+
+
+def _admit_change(kind: Kind, old: Json, made: Json) -> None:
+    """What a write may not take away: a pod's place and what creation gave it."""
+    if kind.name in ("Pod", "Job") and "spec" not in made:
+        raise bad_request(f"{kind.name} has no spec")
+    if kind.name == "Pod":
+        for name in ("enableServiceLinks", "priority", "preemptionPolicy", "serviceAccountName", "serviceAccount"):
+            if name in old["spec"]:
+                made["spec"].setdefault(name, old["spec"][name])
+    if kind.name == "Job" and "selector" in old["spec"]:
+        made["spec"].setdefault("selector", copied(old["spec"]["selector"]))
+        labels = made["spec"]["template"]["metadata"].setdefault("labels", {})
+        for name, value in (old["spec"]["template"]["metadata"].get("labels") or {}).items():
+            if name.endswith(("controller-uid", "job-name")):
+                labels.setdefault(name, value)
+
+
+def _check_delete_options(options: Json) -> None:
+    known = {
+        "apiVersion", "kind", "dryRun", "gracePeriodSeconds", "orphanDependents", "preconditions", "propagationPolicy",
+        "ignoreStoreReadErrorWithClusterBreakingPotential",
+    }  # fmt: skip
+    if unknown := sorted(set(options) - known):
+        raise bad_request(f'unknown field "{unknown[0]}" in DeleteOptions')
+    policy = options.get("propagationPolicy")
+    if policy not in (None, "Background", "Foreground", "Orphan"):
+        raise bad_request(f'DeleteOptions "" is invalid: propagationPolicy: Unsupported value: "{policy}"')
+    grace = options.get("gracePeriodSeconds")
+    if grace is not None and (not isinstance(grace, int) or grace < 0):
+        raise bad_request(f'DeleteOptions "" is invalid: gracePeriodSeconds: Invalid value: {grace}')
