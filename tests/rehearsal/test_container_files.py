@@ -42,6 +42,18 @@ def test_only_what_is_written_to_a_mount_outlives_a_private_container(tmp_path: 
     assert not Path("/no").exists()
 
 
+def test_a_mount_below_a_link_is_where_the_link_leads_inside_of_the_container(tmp_path: Path) -> None:
+    view = _view(tmp_path)
+    for name, target in (("absolute", str(tmp_path / "aim")), ("relative", "aim/deeper"), ("up", "aim/../aim")):
+        (tmp_path / name).symlink_to(target)
+    (tmp_path / "aim").mkdir()
+    mounts = tuple(Mount(tmp_path / "mount", tmp_path / name / "at") for name in ("absolute", "relative", "up"))
+    (tmp_path / "mount" / "file").touch()
+    code, _ = _run(["ls", *(str(mount.target / "file") for mount in mounts)], tmp_path, View(view.root, mounts))
+    assert code == 0, (tmp_path / "log").read_text()
+    assert list((tmp_path / "aim").iterdir()) == []
+
+
 def test_a_command_that_cannot_start_is_told_from_one_that_ends_with_the_same_code(tmp_path: Path) -> None:
     view = _view(tmp_path)
     assert _run(["sh", "-c", "exit 127"], tmp_path, view) == (127, None)

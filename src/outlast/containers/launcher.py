@@ -5,6 +5,7 @@ code 1. Needs no package: it runs with `python -I -S`.
 """
 
 import ctypes
+import errno
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 
 _DEVICES = (("/", "dev"), ("/", "sys"))  # the machine's own, and no files
+_MOST_STEPS = 1000  # along a path with links, which may lead in a circle
 
 NOT_ALLOWED = 125  # the namespace could not be made
 _CANNOT_EXECUTE, _NOT_FOUND = 126, 127
@@ -116,17 +118,33 @@ class _Root:
 
     def mount(self, what: Path, where: Path, *, read_only: bool) -> None:
         """Mounts a folder at an absolute path, which is made if it is missing."""
-        target = self.place
-        for name in where.parts[1:]:
-            if not (target / name).exists():
-                self._cover(target)
-                (target / name).mkdir()
-                self._covered.add(target / name)
-            target = target / name
+        target = self._reach(where)
         self._bind(what, target)
         if read_only:
             kept = _MS_NOSUID | _MS_NODEV  # in a user namespace they may not be taken off
             _check(self._libc.mount(None, os.fsencode(target), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | kept, None))
+
+    def _reach(self, where: Path) -> Path:
+        """A path of the command's, as it is to be named from outside; links lead where they will lead inside."""
+        target, names = self.place, list(where.parts[1:])
+        for _ in range(_MOST_STEPS):
+            if not names:
+                return target
+            name, *names = names
+            here = target / name
+            if name == "..":
+                target = target if target == self.place else target.parent
+            elif here.is_symlink():
+                link = here.readlink()
+                target = self.place if link.is_absolute() else target
+                names = [*(part for part in link.parts if part != "/"), *names]
+            else:
+                if not here.exists():
+                    self._cover(target)
+                    here.mkdir()
+                    self._covered.add(here)
+                target = here
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(where))
 
     def _cover(self, folder: Path) -> None:
         if folder in self._covered:

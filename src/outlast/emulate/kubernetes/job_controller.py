@@ -15,6 +15,7 @@ from outlast.emulate.kubernetes.job_sync import Decision, Memory, decide, finish
 from outlast.emulate.kubernetes.problems import Refused
 from outlast.emulate.kubernetes.recording import Recorder
 from outlast.emulate.kubernetes.store import Store
+from outlast.emulate.kubernetes.verbs import Verbs
 
 Json = dict[str, Any]
 
@@ -23,7 +24,7 @@ class JobController:
     """All Jobs of a store; `step` looks at each once."""
 
     def __init__(self, store: Store, clock: PlatformClock) -> None:
-        self._store, self._clock = store, clock
+        self._store, self._clock, self._verbs = store, clock, Verbs(store)
         self._recorder = Recorder(store, "job-controller")
         self._memories: dict[str, Memory] = {}
         self._finished_at: dict[str, float] = {}
@@ -86,7 +87,7 @@ class JobController:
         for name in decision.delete:
             self._delete(job, named[name])
         for pod in decision.create:
-            made = self._store.create(pod)
+            made = self._verbs.create("Pod", pod)
             self._recorder.say(job, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}")
         self._tell_end(job, decision.status)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from outlast.clock import parse_duration
 from outlast.emulate.kubernetes import pod_states
+from outlast.emulate.kubernetes.handler import is_handler
 from outlast.emulate.kubernetes.images import command_of, find_image
 from outlast.emulate.kubernetes.job_failures import is_deleted, is_over
 from outlast.emulate.kubernetes.pod_environment import ConfigError, expanded, variables
@@ -111,6 +112,10 @@ class Kubelet:
         pod, uid = event.object, event.object["metadata"]["uid"]
         with self._lock:
             worker = self._workers.get(uid)
+        if is_handler(pod):  # it has no process
+            if event.kind != "DELETED" and is_deleted(pod):
+                self._remove(pod)
+            return
         if event.kind == "DELETED":
             if worker is not None:
                 worker.end(Ending(0))

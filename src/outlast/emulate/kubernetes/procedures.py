@@ -21,7 +21,6 @@ from outlast.emulate.kubernetes.job_failures import is_over
 from outlast.emulate.kubernetes.node_lifecycle import set_taints
 from outlast.emulate.kubernetes.pod_states import disruption, merged
 from outlast.emulate.kubernetes.problems import Refused
-from outlast.emulate.kubernetes.recording import Recorder
 
 Json = dict[str, Any]
 Kind = Literal["maintenance", "reclaim", "host-error"]
@@ -30,6 +29,7 @@ ENDING_TAINT = {"key": "cloud.google.com/impending-node-termination", "effect": 
 LABEL_SECONDS = 30.0  # "within 60 s"
 MONITOR_GRACE_SECONDS = 50.0
 REPLACEMENT_SECONDS = 90.0
+_CLOUD_LOOK_SECONDS = 5.0  # how often the cloud's node controller looks whether the machine of an unready node exists
 _LOOK_SECONDS = 0.02
 _SYSTEM_NAMESPACES = ("kube-system", "kube-public", "gke-managed-system", "gmp-system")
 
@@ -186,8 +186,7 @@ def reclaim(run: Procedure) -> None:
         host.kubelet.shut_down(total, critical)
     run.note("the machine is off")
     host.power_off()
-    run.sleep_until(run.seconds() + MONITOR_GRACE_SECONDS)
-    host.say_ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+    run.sleep_until(run.seconds() + _CLOUD_LOOK_SECONDS)
     _replace(run)
 
 
@@ -222,7 +221,3 @@ STEPS: dict[Kind, Callable[[Procedure], None]] = {
     "host-error": host_error,
 }
 
-
-def recorder_of(host: Host) -> Recorder:
-    """Who says on the node what is done to it."""
-    return Recorder(host.site.store, "maintenance-handler", host.name)
