@@ -7,10 +7,23 @@ from typing import Any
 
 import click
 
+from outlast.cli.lazy_group import LazyGroup
+
 _SPEED_HELP = "How many seconds of the platform pass in one second here."
 
 
-@click.group()
+_EMULATORS = {
+    "aws-imds": "outlast.cli.emulate_metadata:aws_imds",
+    "azure-events": "outlast.cli.emulate_metadata:azure_events",
+    "gce-metadata": "outlast.cli.emulate_metadata:gce_metadata",
+}
+
+
+class _Emulators(LazyGroup):
+    lazy = _EMULATORS
+
+
+@click.group(cls=_Emulators)
 def emulate() -> None:
     """A platform on this machine, for tests of what would run there: its own tools and clients talk to it.
 
