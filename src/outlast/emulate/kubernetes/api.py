@@ -56,15 +56,13 @@ class KubernetesApi:
     async def _answer(self, request: Request) -> Response:
         path, accept = request.url.path.rstrip("/"), request.headers.get("accept", "")
         parts = path.strip("/").split("/")
-        if path in ("/healthz", "/livez", "/readyz"):
-            return PlainTextResponse("ok")
         if parts[0] in ("api", "apis") and len(parts) > (2 if parts[0] == "api" else 3):
             if parts[0] == "api" and parts[1] != "v1":
                 raise asking.no_such_path()
             return await self._resources(request, asking.place_of(path))
         if request.method != "GET":
             raise asking.not_allowed()
-        return _about(path, parts, accept)
+        return _about(path, accept)
 
     async def _resources(self, request: Request, asked: Asked) -> Response:
         if asked.subresource not in ("", "status"):
@@ -72,12 +70,8 @@ class KubernetesApi:
         if asked.subresource and not asked.kind.has_status:
             raise asking.no_such_path()
         match request.method, bool(asked.name):
-            case "GET" | "HEAD", False:
-                return self._collection(request, asked)
-            case "GET" | "HEAD", True:
-                self._settle(asked)
-                found = self.store.get(asked.kind.name, asked.name, asked.namespace)
-                return self._shaped(request, asked, found)
+            case "GET" | "HEAD", _:
+                return self._read(request, asked)
             case "POST", False:
                 return await self._create(request, asked)
             case "PUT", True:
@@ -90,15 +84,17 @@ class KubernetesApi:
 
     # Reading
 
-    def _settle(self, asked: Asked) -> None:
+    def _read(self, request: Request, asked: Asked) -> Response:
         if asked.kind.name == "PodDisruptionBudget":
             budgets.refresh(self.store, asked.namespace or None)
+        if asking.flag(request.query_params, "watch"):
+            return self._watch(request, asked)
+        if not asked.name:
+            return self._collection(request, asked)
+        return self._shaped(request, asked, self.store.get(asked.kind.name, asked.name, asked.namespace))
 
     def _collection(self, request: Request, asked: Asked) -> Response:
-        self._settle(asked)
         query = request.query_params
-        if asking.flag(query, "watch"):
-            return self._watch(request, asked)
         if query.get("continue"):
             raise Refused(410, "Expired", "The provided continue parameter is too old: lists come whole here.")
         labels, fields = query.get("labelSelector", ""), query.get("fieldSelector", "")
@@ -191,7 +187,8 @@ class KubernetesApi:
         made = self.verbs.patch(
             asked.kind.name,
             asked.name,
-            lambda old: _PATCHES[media](old, patch),
+            patch,
+            _PATCHES[media],
             asked.namespace,
             subresource=asked.subresource,
             how=asking.how(request.query_params),
@@ -263,30 +260,16 @@ class KubernetesApi:
         return StreamingResponse(log(self.logs, found, options), media_type="text/plain")
 
 
-def _about(path: str, parts: list[str], accept: str) -> Response:
+def _about(path: str, accept: str) -> Response:
     """What the server says of itself."""
-    if path == "/version":
-        return JSONResponse(discovery.version())
-    if path in ("/api", "/apis"):
-        if "as=APIGroupDiscoveryList" in accept and "v=v2;" in f"{accept.replace(',', ';')};":
-            return JSONResponse(discovery.aggregated(core=path == "/api"), media_type=discovery.AGGREGATED)
-        return JSONResponse(discovery.api_versions() if path == "/api" else discovery.group_list())
-    if path == "/openapi/v3":
-        return JSONResponse(discovery.openapi_index())
-    known = {("", "v1"), *discovery.groups()}
-    if parts[:2] == ["openapi", "v3"] and len(parts) > 3:
-        named = ("", parts[3]) if parts[2] == "api" else (parts[3], parts[-1])
-        if named in known:
-            return JSONResponse(discovery.openapi(*named))
-    if parts[0] == "apis" and len(parts) == 2:
-        for name, version in discovery.groups():
-            if name == parts[1]:
-                return JSONResponse(discovery.group(name, version))
-    if parts[0] in ("api", "apis") and len(parts) > 1:
-        named = ("", parts[1]) if parts[0] == "api" else (parts[1], parts[-1])
-        if named in known:
-            return JSONResponse(discovery.resources(*named))
-    raise asking.no_such_path()
+    if path in ("/healthz", "/livez", "/readyz"):
+        return PlainTextResponse("ok")
+    one_document = "as=APIGroupDiscoveryList" in accept and "v=v2;" in f"{accept.replace(',', ';')};"
+    if path in ("/api", "/apis") and one_document:
+        return JSONResponse(discovery.aggregated(core=path == "/api"), media_type=discovery.AGGREGATED)
+    if (found := discovery.find_document(path)) is None:
+        raise asking.no_such_path()
+    return JSONResponse(found)
 
 
 async def _body(request: Request) -> Any:

@@ -5,6 +5,7 @@ or a bare pod has no scale, so that only a whole number as `minAvailable` works 
 them fails to sync and allows no eviction, here as there.
 """
 
+from functools import partial
 from typing import Any
 
 from outlast.emulate.kubernetes.problems import Refused, bad_request, too_many_requests
@@ -21,7 +22,11 @@ def refresh(store: Store, namespace: str | None = None) -> None:
     for budget in store.listing("PodDisruptionBudget", namespace).objects:
         name, where = budget["metadata"]["name"], budget["metadata"]["namespace"]
         status = _status(store, budget)
-        store.change("PodDisruptionBudget", name, where, lambda made, status=status: made.update(status=status))
+        store.change("PodDisruptionBudget", name, where, partial(_set_status, status=status))
+
+
+def _set_status(budget: Json, *, status: Json) -> None:
+    budget["status"] = status
 
 
 def _status(store: Store, budget: Json) -> Json:

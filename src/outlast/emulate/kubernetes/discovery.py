@@ -148,3 +148,16 @@ def _operation(kind: Kind) -> Json:
         "x-kubernetes-group-version-kind": known,
         "responses": {"200": {"description": ""}},
     }
+
+
+def find_document(path: str) -> Json | None:
+    """What the server says of itself at a path; None where there is nothing."""
+    fixed = {"/version": version, "/api": api_versions, "/apis": group_list, "/openapi/v3": openapi_index}
+    if path in fixed:
+        return fixed[path]()
+    known = {"/api/v1": ("", "v1")} | {f"/apis/{name}/{version_}": (name, version_) for name, version_ in groups()}
+    if path in known:
+        return resources(*known[path])
+    if (rest := path.removeprefix("/openapi/v3")) != path and rest in known:
+        return openapi(*known[rest])
+    return next((group(*one) for one in groups() if path == f"/apis/{one[0]}"), None)

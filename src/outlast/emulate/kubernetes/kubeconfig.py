@@ -1,12 +1,12 @@
 """A kubeconfig that leads kubectl and the official client to the emulated cluster."""
 
-import yaml
+import json
 
 NAME = "outlast"
 
 
 def kubeconfig(url: str, *, namespace: str = "default") -> str:
-    """The text of a kubeconfig file for a server at this URL; there is nothing to log in to."""
+    """The text of a kubeconfig file (JSON, which is YAML) for a server at this URL; there is nothing to log in to."""
     config = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -15,4 +15,4 @@ def kubeconfig(url: str, *, namespace: str = "default") -> str:
         "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME, "namespace": namespace}}],
         "current-context": NAME,
     }
-    return yaml.safe_dump(config, sort_keys=False)
+    return json.dumps(config, indent=2) + "\n"

@@ -37,7 +37,7 @@ class LogBook:
         self._most_bytes = most_bytes
         self._lock = threading.RLock()
         self._logs: dict[tuple[str, str], list[ContainerLog]] = {}
-        self._readers: list[Callable[[], None]] = []
+        self._readers: list[Callable[[], object]] = []
 
     def start(self, pod_uid: str, container: str) -> None:
         """Begins the log of a container that starts, for the first time or again."""
@@ -86,7 +86,7 @@ class LogBook:
         with self._lock:
             return log.lines[max(0, number - log.first) :], log.first + len(log.lines), log.ended
 
-    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+    def listen(self, wake: Callable[[], object]) -> Callable[[], None]:
         """Calls `wake` after every change, from the thread that wrote; the answer ends that."""
         with self._lock:
             self._readers = [*self._readers, wake]

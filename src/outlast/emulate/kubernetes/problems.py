@@ -103,3 +103,10 @@ def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> Refused:
     shown = f"{kind.name}.{kind.group}" if kind.group else kind.name
     details = _details(kind, name, causes=listed) | {"kind": kind.name}
     return Refused(422, "Invalid", f'{shown} "{name}" is invalid: {together}', details)
+
+
+def bad_patch(patch: str, why: str) -> Refused:
+    """What a patch makes of the object is none of its kind."""
+    cause = Cause("patch", "Invalid value", f"{patch}: {why}")
+    listed = {"reason": _CODES[cause.reason], "message": cause.message(), "field": cause.field}
+    return Refused(422, "Invalid", f' "" is invalid: patch: {cause.message()}', {"causes": [listed]})

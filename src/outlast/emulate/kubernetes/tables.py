@@ -11,6 +11,16 @@ Json = dict[str, Any]
 Cell = str | int
 
 
+_DAY, _YEAR = 86400, 365 * 86400
+# A unit and the one below it, their names, and up to how many both stand, and up to how many the unit alone.
+_SPANS = (
+    (60, 1, "m", "s", 10, 180),
+    (3600, 60, "h", "m", 8, 48),
+    (_DAY, 3600, "d", "h", 8, 2 * 365),
+    (_YEAR, _DAY, "y", "d", 8, 8),
+)
+
+
 class _Column(NamedTuple):
     name: str
     cell: Callable[[Json, datetime], Cell]
@@ -25,21 +35,11 @@ def duration(seconds: float) -> str:
         return "<invalid>"
     if left < 120:
         return f"{max(left, 0)}s"
-    minutes, hours, days = left // 60, left // 3600, left // 86400
-    if minutes < 10:
-        return f"{minutes}m{left % 60}s" if left % 60 else f"{minutes}m"
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
-    if hours < 48:
-        return f"{hours}h"
-    if days < 8:
-        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
-    if days < 365 * 2:
-        return f"{days}d"
-    years, rest = divmod(days, 365)
-    return f"{years}y{rest}d" if years < 8 and rest else f"{years}y"
+    for unit, inner, name, inner_name, both_below, alone_below in _SPANS:
+        if left < alone_below * unit:
+            whole, rest = divmod(left, unit)
+            return f"{whole}{name}" + (f"{rest // inner}{inner_name}" if whole < both_below and rest // inner else "")
+    return f"{left // _YEAR}y"
 
 
 def parsed(stamp: str) -> datetime:
@@ -61,8 +61,8 @@ def _name(one: Json, _: datetime) -> str:
 
 def _get(one: Json, *path: str, default: Any = None) -> Any:
     for part in path:
-        one = one.get(part) or {} if isinstance(one, dict) else {}
-    return one if one not in ({}, None) else default
+        one = one.get(part) or {}
+    return one or default
 
 
 def _at(*path: str, default: str = "<none>") -> Callable[[Json, datetime], Cell]:

@@ -6,7 +6,7 @@ Kubernetes `pkg/apis/{core,batch,apps,policy}/validation`, 2026-11-30, as far as
 import re
 from typing import Any
 
-from outlast.emulate.kubernetes.findings import Findings, shown
+from outlast.emulate.kubernetes.findings import Findings
 from outlast.emulate.kubernetes.kinds import BY_NAME, Kind
 from outlast.emulate.kubernetes.problems import invalid
 from outlast.emulate.kubernetes.schemas import model, model_name
@@ -188,9 +188,9 @@ def _failure_policy(found: Findings, spec: Json) -> None:
     for number, rule in enumerate(rules):
         here = f"{at}[{number}]"
         actions = ("Count", "FailIndex", "FailJob", "Ignore")
-        if found.one_of(f"{here}.action", rule.get("action"), actions) and rule["action"] == "FailIndex":
-            if "backoffLimitPerIndex" not in spec:
-                found.invalid(f"{here}.action", "FailIndex", "requires the backoffLimitPerIndex to be set")
+        found.one_of(f"{here}.action", rule.get("action"), actions)
+        if rule.get("action") == "FailIndex" and "backoffLimitPerIndex" not in spec:
+            found.invalid(f"{here}.action", "FailIndex", "requires the backoffLimitPerIndex to be set")
         codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
         if codes and conditions:
             found.invalid(here, "", "specifying both OnExitCodes and OnPodConditions is not supported")

@@ -32,7 +32,9 @@ def pod_spec(found: Findings, spec: Json, at: str) -> None:
     for kind in ("initContainers", "containers"):
         for number, container in enumerate(spec.get(kind) or []):
             _container(found, container, f"{at}.{kind}[{number}]", names)
-            _restarts(found, container, f"{at}.{kind}[{number}]", first=kind == "initContainers")
+            if "restartPolicy" in container:
+                policies = ("Always", "Never", "OnFailure")
+                found.one_of(f"{at}.{kind}[{number}].restartPolicy", container["restartPolicy"], policies)
             if container.get("name") in everything:
                 found.duplicate(f"{at}.{kind}[{number}].name", container["name"])
             everything.append(container.get("name"))
@@ -68,14 +70,7 @@ def _container(found: Findings, container: Json, at: str, volumes: set[Any]) -> 
         found.one_of(f"{at}.ports[{number}].protocol", port["protocol"], ("SCTP", "TCP", "UDP"))
     for number, variable in enumerate(container.get("env") or []):
         _variable(found, variable, f"{at}.env[{number}]")
-    mounts = container.get("volumeMounts") or []
-    for number, mount in enumerate(mounts):
-        if mount.get("name") and mount["name"] not in volumes:
-            found.not_found(f"{at}.volumeMounts[{number}].name", mount["name"])
-    paths = [mount.get("mountPath") for mount in mounts]
-    for number, path in enumerate(paths):
-        if path in paths[:number]:
-            found.invalid(f"{at}.volumeMounts[{number}].mountPath", path, "must be unique")
+    _mounts(found, container.get("volumeMounts") or [], f"{at}.volumeMounts", volumes)
     _resources(found, container["resources"], f"{at}.resources")
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if name in container:
@@ -85,13 +80,14 @@ def _container(found: Findings, container: Json, at: str, volumes: set[Any]) -> 
             _handler(found, hook, f"{at}.lifecycle.{name}")
 
 
-def _restarts(found: Findings, container: Json, at: str, *, first: bool) -> None:
-    """A restart policy of a container's own: `Always` makes an init container a sidecar."""
-    if "restartPolicy" in container:
-        if first:
-            found.one_of(f"{at}.restartPolicy", container["restartPolicy"], ("Always", "Never", "OnFailure"))
-        else:
-            found.one_of(f"{at}.restartPolicy", container["restartPolicy"], ("Always", "Never", "OnFailure"))
+def _mounts(found: Findings, mounts: list[Json], at: str, volumes: set[Any]) -> None:
+    for number, mount in enumerate(mounts):
+        if mount.get("name") and mount["name"] not in volumes:
+            found.not_found(f"{at}[{number}].name", mount["name"])
+    paths = [mount.get("mountPath") for mount in mounts]
+    for number, path in enumerate(paths):
+        if path in paths[:number]:
+            found.invalid(f"{at}[{number}].mountPath", path, "must be unique")
 
 
 def _variable(found: Findings, variable: Json, at: str) -> None:

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from outlast.emulate.kubernetes import defaulting
+from outlast.emulate.kubernetes.admitting import admit, admit_change
 from outlast.emulate.kubernetes.copying import copied
+from outlast.emulate.kubernetes.findings import shown
 from outlast.emulate.kubernetes.kinds import BY_NAME, Kind
-from outlast.emulate.kubernetes.problems import Refused, bad_request, conflict, forbidden, not_found
+from outlast.emulate.kubernetes.problems import Refused, bad_patch, bad_request, conflict, forbidden
 from outlast.emulate.kubernetes.schemas import decode
 from outlast.emulate.kubernetes.store import Store
 from outlast.emulate.kubernetes.validating import check, check_change
@@ -21,7 +23,6 @@ Json = dict[str, Any]
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 # Pods of these go after all others when a node ends (scheduling.SystemCriticalPriority and above).
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-_HIGHEST_OF_USERS = 1_000_000_000
 _TRIES = 5  # of a patch, when others write the same object
 _SERVER_ONLY = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
@@ -75,7 +76,7 @@ class Verbs:
         if kind.has_status and kind_name not in ("Node", "Namespace"):
             made.pop("status", None)
         defaulting.fill(made)
-        self._admit(made)
+        admit(self.store, made)
         check(made)
         answer = self.store.create(made, dry_run=how.dry_run)
         if kind_name == "Namespace" and not how.dry_run:
@@ -108,22 +109,23 @@ class Verbs:
         self,
         kind_name: str,
         name: str,
-        edit: Callable[[Json], Any],
+        patch: Any,
+        apply: Callable[[Json, Any], Any],
         namespace: str = "",
         *,
         subresource: str = "",
         how: How = How(),
         warnings: list[str] | None = None,
     ) -> Json:
-        """Writes what `edit` makes of a copy of the object; again where another writer was faster."""
+        """Writes what `apply` makes of a copy of the object and the patch; again where another writer was faster."""
         kind = BY_NAME[kind_name]
         for attempt in range(_TRIES):
             old = self.store.get(kind_name, name, namespace)
-            asked = edit(copied(old))
+            asked = apply(copied(old), patch)
             if not isinstance(asked, dict):
                 raise bad_request("a patch makes an object of an object")
             told: list[str] = []
-            made = self._decoded(kind, asked, how, told)
+            made = self._decoded(kind, asked, how, told, patch=patch)
             _keep_identity(kind, old, made)
             fixed = made["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]
             try:
@@ -161,7 +163,7 @@ class Verbs:
 
     # Parts
 
-    def _decoded(self, kind: Kind, body: Any, how: How, warnings: list[str] | None) -> Json:
+    def _decoded(self, kind: Kind, body: Any, how: How, warnings: list[str] | None, *, patch: Any = None) -> Json:
         if not isinstance(body, dict):
             raise bad_request(f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}: no object')
         body = {"apiVersion": kind.api_version, "kind": kind.name, **body}
@@ -171,11 +173,11 @@ class Verbs:
                 raise bad_request(f"the {what} ({body[name]}) does not match the expected one ({wanted})")
         made, unknown = decode(kind, body)
         if unknown and how.field_validation == "Strict":
-            why = ", ".join(unknown)
-            raise bad_request(
-                f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}: '
-                f"strict decoding error: {why}"
-            )
+            why = f"strict decoding error: {', '.join(unknown)}"
+            if patch is not None:
+                raise bad_patch(shown(patch), why)
+            name, version = kind.name, kind.version
+            raise bad_request(f'{name} in version "{version}" cannot be handled as a {name}: {why}')
         if unknown and how.field_validation == "Warn" and warnings is not None:
             warnings.extend(unknown)
         made.setdefault("metadata", {})
@@ -193,60 +195,6 @@ class Verbs:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
         meta["namespace"] = namespace
 
-    def _admit(self, made: Json) -> None:
-        """What the admission plugins and the strategies of creation say and add."""
-        kind, meta = BY_NAME[made["kind"]], made["metadata"]
-        if kind.namespaced:
-            home = self.store.find("Namespace", meta["namespace"])
-            if home is None:
-                raise not_found(BY_NAME["Namespace"], meta["namespace"])
-            if "deletionTimestamp" in home["metadata"]:
-                why = f"unable to create new content in namespace {meta['namespace']} because it is being terminated"
-                raise forbidden(kind, meta.get("name", ""), why)
-        match made["kind"]:
-            case "Pod":
-                self._admit_pod(made)
-            case "Job":
-                if not made["spec"].get("manualSelector") and made["spec"].get("selector"):
-                    raise Refused(
-                        422,
-                        "Invalid",
-                        f'Job.batch "{meta.get("name", "")}" is invalid: spec.selector: Invalid value: '
-                        f"{made['spec']['selector']}: `selector` not auto-generated",
-                    )
-                if meta.get("name"):
-                    defaulting.own_pods(made)
-            case "PriorityClass" if made.get("value", 0) > _HIGHEST_OF_USERS:
-                why = f"maximum allowed value of a user defined priority is {_HIGHEST_OF_USERS}"
-                raise forbidden(kind, meta.get("name", ""), why)
-
-    def _admit_pod(self, made: Json) -> None:
-        kind, spec, meta = BY_NAME["Pod"], made["spec"], made["metadata"]
-        name, namespace = meta.get("name", ""), meta["namespace"]
-        account = spec.get("serviceAccountName", "default")
-        if self.store.find("ServiceAccount", account, namespace) is None:
-            why = f'error looking up service account {namespace}/{account}: serviceaccount "{account}" not found'
-            raise forbidden(kind, name, why)
-        wanted = spec.get("priorityClassName")
-        found = self._priority_class(wanted)
-        if wanted and found is None:
-            raise forbidden(kind, name, f"no PriorityClass with name {wanted} was found")
-        if found and not wanted:
-            spec["priorityClassName"] = found["metadata"]["name"]
-        priority = found["value"] if found else 0
-        if "priority" in spec and spec["priority"] != priority:
-            why = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority "
-            raise forbidden(
-                kind, name, f"{why}admission controller computed {priority} from the given PriorityClass name"
-            )
-        preemption = found["preemptionPolicy"] if found else "PreemptLowerPriority"
-        defaulting.admit_pod(made, priority=priority, preemption=preemption)
-
-    def _priority_class(self, name: str | None) -> Json | None:
-        if name:
-            return self.store.find("PriorityClass", name)
-        return next((one for one in self.store.listing("PriorityClass").objects if one.get("globalDefault")), None)
-
     def _replaced(self, kind: Kind, old: Json, made: Json, subresource: str, how: How) -> Json:
         if subresource == "status":
             only = copied(old)
@@ -263,7 +211,7 @@ class Verbs:
             if "status" in old:
                 made["status"] = copied(old["status"])
         defaulting.fill(made)
-        _admit_change(kind, old, made)
+        admit_change(kind, old, made)
         check_change(old, made)
         return self.store.update(made, dry_run=how.dry_run)
 
@@ -298,22 +246,6 @@ def _keep_identity(kind: Kind, old: Json, made: Json) -> None:
             raise bad_request(f"the {name} of the object ({now}) does not match the {name} on the URL ({before})")
         if before is not None:
             made["metadata"][name] = before
-
-
-def _admit_change(kind: Kind, old: Json, made: Json) -> None:
-    """What a write may not take away: a pod's place and what creation gave it."""
-    if kind.name in ("Pod", "Job") and "spec" not in made:
-        raise bad_request(f"{kind.name} has no spec")
-    if kind.name == "Pod":
-        for name in ("enableServiceLinks", "priority", "preemptionPolicy", "serviceAccountName", "serviceAccount"):
-            if name in old["spec"]:
-                made["spec"].setdefault(name, old["spec"][name])
-    if kind.name == "Job" and "selector" in old["spec"]:
-        made["spec"].setdefault("selector", copied(old["spec"]["selector"]))
-        labels = made["spec"]["template"]["metadata"].setdefault("labels", {})
-        for name, value in (old["spec"]["template"]["metadata"].get("labels") or {}).items():
-            if name.endswith(("controller-uid", "job-name")):
-                labels.setdefault(name, value)
 
 
 def _check_delete_options(options: Json) -> None:
