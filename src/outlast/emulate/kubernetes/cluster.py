@@ -38,10 +38,10 @@ class CannotEmulate(RuntimeError):
 class Cluster:
     """Use as a context manager, or `close` it.
 
-    `nodes`: kinds of machines (see `MACHINES`: cpu, spot, gpu, gpu-spot, tpu, tpu-spot), or machines, one for each node,
-    which are named gke-POOL-0, -1, …. `speed`: how many seconds of the platform pass in one second here; a pod's outlast
-    is told so by OUTLAST_GRACE, another program is not. `images`: what the names of images stand for. `environment`:
-    variables of all containers. `folder` keeps buckets and claims (`buckets/NAME`, `claims/NAMESPACE_NAME`); without
+    `nodes`: kinds of machines (see `MACHINES`: cpu, spot, gpu, gpu-spot, tpu, tpu-spot), or machines, one for each
+    node, which are named gke-POOL-0, -1, …. `speed`: how many seconds of the platform pass in one second here; a pod's
+    outlast is told so by OUTLAST_GRACE, another program is not. `images`: what the names of images stand for.
+    `environment`: variables of all containers. `folder` keeps buckets and claims (`buckets/NAME`, `claims/NAMESPACE_NAME`); without
     one they go with the cluster. `pods_may_read`: whether their service account may get and watch nodes and pods.
     Raises CannotEmulate where no PID namespaces are allowed.
     """
@@ -62,7 +62,15 @@ class Cluster:
             raise CannotEmulate("pods need PID and mount namespaces, which this machine does not allow")
         self._stack = ExitStack()
         try:
-            self._open(machines, TimeScale(speed), images or {}, environment or {}, folder, port, pods_may_read)
+            self._open(
+                machines,
+                TimeScale(speed),
+                images=images or {},
+                environment=environment or {},
+                folder=folder,
+                port=port,
+                pods_may_read=pods_may_read,
+            )
         except BaseException:
             self._stack.close()
             raise
@@ -71,6 +79,7 @@ class Cluster:
         self,
         machines: Mapping[str, Machine],
         scale: TimeScale,
+        *,
         images: Mapping[str, Image],
         environment: Mapping[str, str],
         folder: Path | None,

@@ -64,7 +64,8 @@ def daemon_set(site: Site) -> Json:
 
 def is_handler(pod: Json) -> bool:
     """Whether it is such a pod: it has no process."""
-    return pod["metadata"].get("namespace") == NAMESPACE and pod["metadata"].get("labels", {}).get("name") == CONTAINER
+    meta = pod["metadata"]
+    return bool(meta.get("namespace") == NAMESPACE and meta.get("labels", {}).get("name") == CONTAINER)
 
 
 def _spec(node: str | None) -> Json:

@@ -30,7 +30,7 @@ class JobController:
         self._finished_at: dict[str, float] = {}
 
     def step(self) -> float | None:
-        """Does what is to be done now; returns after how many of the platform's seconds to look again, at the latest."""
+        """Does what is to be done now; returns after how many of the platform's seconds it is due again."""
         jobs = self._store.listing("Job").objects
         pods: defaultdict[str, list[Json]] = defaultdict(list)
         for pod in self._store.listing("Pod").objects:

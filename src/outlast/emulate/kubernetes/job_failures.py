@@ -42,7 +42,7 @@ def replaces_only_failed(job: Json) -> bool:
 
 
 def has_failed(job: Json, pod: Json) -> bool:
-    """Whether the Job counts the pod as failed: one that is being deleted does, unless only failed ones are replaced."""
+    """Whether the Job counts the pod as failed; also one under deletion, unless only failed ones are replaced."""
     phase = phase_of(pod)
     if phase == "Failed":
         return True

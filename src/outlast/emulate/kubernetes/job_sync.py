@@ -218,7 +218,7 @@ class _Look:
             for kind in ("initContainerStatuses", "containerStatuses")
             for one in pod.get("status", {}).get(kind, ())
         )
-        return restarts > 0 if limit == 0 else restarts >= limit
+        return bool(restarts >= max(limit, 1))
 
     def _is_complete(self) -> bool:
         completions = self.spec.get("completions")
@@ -287,9 +287,8 @@ class _Look:
             seen: set[int | None] = set()
             for pod in self.active:
                 index = index_of(pod)
-                if index in seen or index in self.done_indexes | self.failed_indexes or index is None:
-                    surplus.append(pod)
-                elif index >= self.spec["completions"]:
+                over = index is None or index >= self.spec["completions"]
+                if over or index in seen or index in self.done_indexes | self.failed_indexes:
                     surplus.append(pod)
                 seen.add(index)
         rest = [pod for pod in self.active if pod not in surplus]
@@ -304,7 +303,7 @@ class _Look:
 
     def _pods_of_limited_indexes(self, missing: int) -> list[Json]:
         """Each index waits for itself, by the failures that its last pod counts."""
-        made = []
+        made: list[Json] = []
         for index in self._free_indexes():
             if len(made) == missing:
                 break

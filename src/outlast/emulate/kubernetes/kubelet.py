@@ -261,11 +261,5 @@ def _accepted(stamp: str) -> Any:
         status = pod.setdefault("status", {})
         status |= {"startTime": stamp, "hostIP": POD_ADDRESS, "hostIPs": [{"ip": POD_ADDRESS}]}
         status |= {"podIP": POD_ADDRESS, "podIPs": [{"ip": POD_ADDRESS}]}
-        requests = [
-            one.get("resources", {}).get(kind, {})
-            for one in pod["spec"]["containers"]
-            for kind in ("requests", "limits")
-        ]
-        status["qosClass"] = "Burstable" if any(requests) else "BestEffort"
 
     return edit

@@ -1,7 +1,8 @@
 """Kinds of machines that GKE nodes run on, and the Node object that such a machine makes.
 
 Facts as of 2026-11-30. GKE, "Spot VMs": label cloud.google.com/gke-spot=true; 30 s of graceful shutdown, the first 15
-of them for ordinary pods. "GPUs in GKE": label cloud.google.com/gke-accelerator, taint nvidia.com/gpu=present:NoSchedule.
+of them for ordinary pods. "GPUs in GKE": label cloud.google.com/gke-accelerator, taint
+nvidia.com/gpu=present:NoSchedule.
 "TPUs in GKE": labels gke-tpu-accelerator and gke-tpu-topology, resource google.com/tpu. "Node system configuration":
 shutdownGracePeriodSeconds of Spot pools is 0, 30 or 120. "Manage node disruption for GPUs and TPUs": notice of 60 min
 and 5 min. Topology, sizes and names are those of one sample of each kind.
@@ -52,7 +53,7 @@ class Machine:
 
     @property
     def most_grace_seconds(self) -> float | None:
-        """The most that an ordinary pod gets when the machine is taken; None where its own grace is all that is known."""
+        """The most that an ordinary pod gets when the machine is taken; None where only its own grace is known."""
         if self.spot:
             return float(self.shutdown_seconds - self.critical_seconds) if self.shutdown_seconds else 0.0
         return self.notice_seconds if self.has_accelerator else None
@@ -121,11 +122,11 @@ def new_node(name: str, machine: Machine, stamp: str) -> Json:
         "kind": "Node",
         "metadata": {"name": name, "labels": labels},
         "spec": spec,
-        "status": _status(name, machine, resources, stamp),
+        "status": _status(name, resources, stamp),
     }
 
 
-def _status(name: str, machine: Machine, resources: dict[str, str], stamp: str) -> Json:
+def _status(name: str, resources: dict[str, str], stamp: str) -> Json:
     return {
         "capacity": dict(resources),
         "allocatable": dict(resources),

@@ -33,7 +33,7 @@ class NodeLifecycle:
         self._since: dict[tuple[str, str], float] = {}  # pod's uid, taint's key or "": when it was first seen there
 
     def step(self) -> float | None:
-        """Does what is to be done now; returns after how many of the platform's seconds to look again, at the latest."""
+        """Does what is to be done now; returns after how many of the platform's seconds it is due again."""
         nodes = {node["metadata"]["name"]: node for node in self._store.listing("Node").objects}
         for node in nodes.values():
             self._cordon(node)

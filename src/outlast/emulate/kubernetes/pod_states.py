@@ -32,7 +32,8 @@ class ContainerRecord:
     @property
     def exit_code(self) -> int | None:
         """The code that it ended with; None before."""
-        return self.state.get("terminated", {}).get("exitCode")
+        code: int | None = self.state.get("terminated", {}).get("exitCode")
+        return code
 
     def status(self) -> Json:
         """As it stands in the pod's containerStatuses."""
@@ -110,9 +111,8 @@ def merged(old: Sequence[Json], new: Sequence[Json]) -> list[Json]:
     found = {one["type"]: one for one in old}
     for one in new:
         before = found.get(one["type"])
-        if before is not None and before["status"] == one["status"]:
-            one = {**one, "lastTransitionTime": before.get("lastTransitionTime")}
-        found[one["type"]] = one
+        same = before is not None and before["status"] == one["status"]
+        found[one["type"]] = {**one, "lastTransitionTime": before.get("lastTransitionTime")} if before and same else one
     return list(found.values())
 
 

@@ -3,10 +3,10 @@
 Facts as of 2026-11-30. GKE, "Manage node disruption for GPUs and TPUs": maintenance-event becomes
 TERMINATE_ON_HOST_MAINTENANCE; within 60 s the label cloud.google.com/active-node-maintenance=true and the taint
 cloud.google.com/impending-node-termination:NoSchedule; workload pods are evicted, then system pods; SIGTERM at the
-beginning of the notice (60 min for GPUs, 5 min for TPUs); the node ends, a replacement comes, label and taint are gone.
+beginning of the notice (60 min for GPUs, 5 min for TPUs); the node ends, a replacement comes, label and taint go.
 A handler seen in the wild runs with --immediate-shutdown=true: the node ends once its pods have. GKE, "Spot VMs": 30 s,
-15 of them for ordinary pods. A host error has no notice. Compute Engine: the cloud's node controller deletes the node of
-a machine that is gone. How long a new machine takes is not documented: 90 s here.
+15 of them for ordinary pods. A host error has no notice. The cloud's node controller deletes the node of a machine
+that is gone. How long a new machine takes is not documented: 90 s here.
 """
 
 import threading
@@ -220,4 +220,3 @@ STEPS: dict[Kind, Callable[[Procedure], None]] = {
     "reclaim": reclaim,
     "host-error": host_error,
 }
-

@@ -38,7 +38,7 @@ def tolerates(toleration: Json, taint: Json) -> bool:
     if toleration.get("effect") not in (None, "", taint["effect"]):
         return False
     if toleration.get("operator", "Equal") == "Exists":
-        return toleration.get("key") in (None, "", taint["key"])
+        return bool(toleration.get("key") in (None, "", taint["key"]))
     return toleration.get("key") == taint["key"] and (toleration.get("value") or "") == (taint.get("value") or "")
 
 
@@ -127,9 +127,10 @@ def _meets(wanted: Json, labels: dict[str, str]) -> bool:
     key, values, operator = wanted["key"], wanted.get("values") or [], wanted["operator"]
     value = labels.get(key)
     if operator in ("Exists", "DoesNotExist"):
-        return (value is not None) == (operator == "Exists")
+        return (value is not None) is (operator == "Exists")
     if operator in ("In", "NotIn"):
-        return (value in values) == (operator == "In")
-    if value is None or not value.lstrip("-").isdigit():
+        return (value in values) is (operator == "In")
+    if operator not in ("Gt", "Lt") or value is None or not value.lstrip("-").isdigit():
         return False
-    return int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])
+    above = int(value) - int(values[0])
+    return above > 0 if operator == "Gt" else above < 0
