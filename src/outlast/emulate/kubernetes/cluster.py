@@ -41,9 +41,9 @@ class Cluster:
     `nodes`: kinds of machines (see `MACHINES`: cpu, spot, gpu, gpu-spot, tpu, tpu-spot), or machines, one for each
     node, which are named gke-POOL-0, -1, …. `speed`: how many seconds of the platform pass in one second here; a pod's
     outlast is told so by OUTLAST_GRACE, another program is not. `images`: what the names of images stand for.
-    `environment`: variables of all containers. `folder` keeps buckets and claims (`buckets/NAME`, `claims/NAMESPACE_NAME`); without
-    one they go with the cluster. `pods_may_read`: whether their service account may get and watch nodes and pods.
-    Raises CannotEmulate where no PID namespaces are allowed.
+    `environment`: variables of all containers. `folder` keeps buckets and claims (`buckets/NAME`,
+    `claims/NAMESPACE_NAME`); without one they go with the cluster. `pods_may_read`: whether their service account may
+    get and watch nodes and pods. Raises CannotEmulate where no PID namespaces are allowed.
     """
 
     def __init__(

@@ -243,7 +243,7 @@ class Kubelet:
         return found
 
     def _scaled(self, pod: Json, environment: dict[str, str]) -> dict[str, str]:
-        """Where time passes faster, outlast in the pod is told how long its grace is here: nothing else would say so."""
+        """Where time passes faster, outlast in the pod is told how long its grace is here: nothing else says so."""
         if self._site.scale.factor == 1:
             return environment
         known = [own_grace(pod)]

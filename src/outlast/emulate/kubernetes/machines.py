@@ -55,7 +55,7 @@ class Machine:
     def most_grace_seconds(self) -> float | None:
         """The most that an ordinary pod gets when the machine is taken; None where only its own grace is known."""
         if self.spot:
-            return float(self.shutdown_seconds - self.critical_seconds) if self.shutdown_seconds else 0.0
+            return float(self.shutdown_seconds - self.critical_seconds) if self.shutdown_seconds else None
         return self.notice_seconds if self.has_accelerator else None
 
 

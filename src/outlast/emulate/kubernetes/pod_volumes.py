@@ -100,7 +100,7 @@ class Volumes:
             raise NotYetMounted(f"driver name {wanted.get('driver')} not found in the list of registered CSI drivers")
         if self._pod["metadata"].get("annotations", {}).get(_BUCKET_ANNOTATION) != "true":
             raise NotYetMounted(
-                f'failed to find the sidecar container in Pod spec: it lacks the annotation {_BUCKET_ANNOTATION}: "true"'
+                f'failed to find the sidecar container in Pod spec: it lacks annotation {_BUCKET_ANNOTATION}: "true"'
             )
         bucket = wanted.get("volumeAttributes", {}).get("bucketName")
         if not bucket:
