@@ -134,5 +134,5 @@ def _mark(pod: Json, now: str) -> None:
 
 def check_eviction(body: Json, name: str) -> None:
     """Refused (BadRequest) if this is no eviction of that pod."""
-    if body.get("kind") != "Eviction" or (body.get("metadata") or {}).get("name", name) != name:
+    if body.get("kind", "Eviction") != "Eviction" or (body.get("metadata") or {}).get("name", name) != name:
         raise bad_request("name in URL does not match name in Eviction object")

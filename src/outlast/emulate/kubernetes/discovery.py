@@ -9,6 +9,7 @@ Json = dict[str, Any]
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 # Subresources besides "status": the kind of what is sent or answered, and the verbs.
 SUBRESOURCES = {"Pod": {"eviction": ("policy", "Eviction", ["create"]), "log": ("", "Pod", ["get"])}}
+OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 

@@ -183,22 +183,18 @@ def taints(found: Findings, spec: Json) -> None:
 
 
 def pod_change(found: Findings, old: Json, new: Json) -> None:
-    """What may change in a pod that exists: images, the deadline, and tolerations that are added."""
-    before, after = _fixed(old), _fixed(new)
-    kept = old.get("tolerations") or []
-    if [one for one in new.get("tolerations") or [] if one in kept] != kept or before != after:
+    """What may change in a pod that exists: images, the deadline, tolerations that are added, gates that go."""
+    kept, gates = old.get("tolerations") or [], old.get("schedulingGates") or []
+    lost = [one for one in new.get("tolerations") or [] if one in kept] != kept
+    gated = any(one not in gates for one in new.get("schedulingGates") or [])
+    if lost or gated or _fixed(old) != _fixed(new):
         found.forbidden("spec", _CHANGEABLE)
 
 
 def _fixed(spec: Json) -> Json:
-    fixed = {
-        name: value
-        for name, value in spec.items()
-        if name not in ("activeDeadlineSeconds", "tolerations", "nodeName", "schedulingGates")
-    }
+    free = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
+    fixed = {name: value for name, value in spec.items() if name not in free}
     for kind in ("initContainers", "containers"):
         if kind in spec:
             fixed[kind] = [{name: one[name] for name in one if name != "image"} for one in spec[kind]]
-    if spec.get("nodeName"):
-        fixed["nodeName"] = spec["nodeName"]
     return fixed
