@@ -20,12 +20,11 @@ from outlast.emulate.kubernetes.images import command_of, find_image
 from outlast.emulate.kubernetes.job_failures import is_deleted, is_over
 from outlast.emulate.kubernetes.pod_environment import ConfigError, expanded, variables
 from outlast.emulate.kubernetes.pod_process import PodProcess
-from outlast.emulate.kubernetes.pod_volumes import NotYetMounted, Places, Volumes
+from outlast.emulate.kubernetes.pod_volumes import Places, Volumes
 from outlast.emulate.kubernetes.pod_worker import GRACE_SECONDS, Ending, Making, PodWorker, folder_of
 from outlast.emulate.kubernetes.problems import Refused
 from outlast.emulate.kubernetes.recording import Recorder
 from outlast.emulate.kubernetes.site import Site
-from outlast.emulate.kubernetes.unsupported import not_done
 from outlast.emulate.kubernetes.watching import WatchEvent
 
 Json = dict[str, Any]
@@ -198,8 +197,6 @@ class Kubelet:
         return self._store.find(kind, name, pod["metadata"]["namespace"])
 
     def _mount(self, pod: Json) -> Volumes:
-        if refused := not_done(pod["spec"]):
-            raise NotYetMounted(f"the emulator does not do what these fields ask for: {', '.join(refused)}")
         site = self._site
         places = Places(self._folder(pod), site.disk(self._uid), site.claims, site.buckets, site.account)
         return Volumes(pod, places, lambda kind, name: self._find(pod, kind, name))
