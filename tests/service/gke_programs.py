@@ -79,6 +79,24 @@ def shell(name: str, script: str, **spec: Any) -> Json:
     }
 
 
+def holder() -> Json:
+    """A Job beside the trainer on the GPU node that uses its whole grace, or until bucket gate has a file `open`."""
+    script = "[ -e /gate/open ] && exit 0; trap '' TERM; until [ -e /gate/open ]; do sleep 0.05; done; exit 143"
+    volume = {"csi": {"driver": "gcsfuse.csi.storage.gke.io", "volumeAttributes": {"bucketName": "gate"}}}
+    pod = {
+        "terminationGracePeriodSeconds": 3600,
+        "nodeSelector": {"cloud.google.com/gke-nodepool": "gpu-pool"},
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+        "volumes": [{"name": "gate", **volume}],
+    }
+    rules = [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]
+    job = shell("holder", script, pod=pod, podFailurePolicy={"rules": rules})
+    job["spec"]["template"]["metadata"] = {"annotations": {"gke-gcsfuse/volumes": "true"}}
+    mounts = [{"name": "gate", "mountPath": "/gate"}]
+    job["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = mounts
+    return job
+
+
 def open_cluster(folder: Path, nodes: list[Any], *, speed: float) -> Cluster:
     """A cluster that has the trainer's image."""
     program = folder / "trainer.py"
@@ -99,7 +117,8 @@ class Kubectl:
 
     def __call__(self, *words: str, given: str | None = None, fails: bool = False) -> str:
         """What it prints; its errors too where it is to fail."""
-        done = subprocess.run([*self._command, *words], input=given, capture_output=True, text=True, timeout=60)
+        command = [*self._command, *words]
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
         assert (done.returncode != 0) == fails, done.stderr
         return done.stderr if fails else done.stdout
 
@@ -137,8 +156,9 @@ def disruptions(pod: Json) -> list[str]:
 
 def exit_code(pod: Json) -> int | None:
     """Of its first container."""
-    code: int | None = pod["status"]["containerStatuses"][0]["state"].get("terminated", {}).get("exitCode")
-    return code
+    for one in pod["status"].get("containerStatuses", ()):
+        return one["state"].get("terminated", {}).get("exitCode")  # type: ignore[no-any-return]  # it is a manifest
+    return None
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = 30.0) -> Any:

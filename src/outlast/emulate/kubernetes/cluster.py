@@ -42,9 +42,11 @@ class Cluster:
     `nodes`: kinds of machines (see `MACHINES`: cpu, spot, gpu, gpu-spot, tpu, tpu-spot), or machines, one for each
     node, which are named gke-POOL-0, -1, …. `speed`: how many seconds of the platform pass in one second here; a pod's
     outlast is told so by OUTLAST_GRACE, another program is not. `images`: what the names of images stand for.
-    `environment`: variables of all containers. `folder` keeps buckets and claims (`buckets/NAME`,
-    `claims/NAMESPACE_NAME`); without one they go with the cluster. `pods_may_read`: whether their service account may
-    get and watch nodes and pods. Raises CannotEmulate where no PID namespaces are allowed.
+    `environment`: variables of all containers. `buckets`: folders that stand for buckets of Cloud Storage; other
+    buckets, and claims, are kept in `folder` (buckets/NAME, claims/NAMESPACE_NAME), and without one go with the cluster.
+    `pods_may_read`: whether the pods' service account may get and watch nodes and pods.
+
+    Raises CannotEmulate where no PID namespaces are allowed.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Cluster:
         speed: float = 1.0,
         images: Mapping[str, Image] | None = None,
         environment: Mapping[str, str] | None = None,
+        buckets: Mapping[str, Path] | None = None,
         folder: Path | None = None,
         port: int = 0,
         pods_may_read: bool = True,
@@ -68,6 +71,7 @@ class Cluster:
                 TimeScale(speed),
                 images=images or {},
                 environment=environment or {},
+                buckets=buckets or {},
                 folder=folder,
                 port=port,
                 pods_may_read=pods_may_read,
@@ -83,6 +87,7 @@ class Cluster:
         *,
         images: Mapping[str, Image],
         environment: Mapping[str, str],
+        buckets: Mapping[str, Path],
         folder: Path | None,
         port: int,
         pods_may_read: bool,
@@ -93,7 +98,7 @@ class Cluster:
         api = KubernetesApi(self.store, self.logs)
         api.verbs = RunnableVerbs(self.store)
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        site = Site(self.store, self.logs, folder or temporary, scale, images, {**kept, **environment})
+        site = Site(self.store, self.logs, folder or temporary, scale, images, {**kept, **environment}, buckets)
         account = ServiceAccount(site.account, may_read=pods_may_read)
         for_pods = self._stack.enter_context(Serving(account.guard(api), certificate=account.certificate))
         site = replace(site, api=(LOOPBACK, for_pods.port))
@@ -108,7 +113,7 @@ class Cluster:
         self._stack.callback(controllers.close)
         self._stack.callback(self.fleet.close)
         serving = self._stack.enter_context(Serving(with_control(api, self.fleet), port=port))
-        self.url, self.folder = serving.url, site.folder
+        self.url, self.bucket = serving.url, site.bucket
         self.kubeconfig = temporary / "kubeconfig"
         self.kubeconfig.write_text(kubeconfig(serving.url))
 
@@ -121,10 +126,6 @@ class Cluster:
     def close(self) -> None:
         """Ends all pods, and stops serving."""
         self._stack.close()
-
-    def bucket(self, name: str) -> Path:
-        """The folder that stands for a bucket of Cloud Storage."""
-        return self.folder / "buckets" / name
 
     def maintain(self, node: str) -> Procedure:
         """Begins maintenance of a node's host. Raises fleet.Impossible, as the others do, where that cannot be."""

@@ -37,8 +37,12 @@ def with_control(api: Application, fleet: Fleet) -> Application:
 
         return answer
 
+    async def unknown(_: Request) -> Response:
+        return JSONResponse({"error": f"a node has {', '.join(sorted(STEPS))}: POST /emulator/nodes/NAME/…"}, 404)
+
     routes = [Route(f"/emulator/nodes/{{name}}/{kind}", begin(kind), methods=["POST"]) for kind in STEPS]
-    return Starlette(routes=[Route("/emulator", about, methods=["GET"]), *routes, Mount("/", api)])
+    other = Route("/emulator/{rest:path}", unknown, methods=["GET", "POST"])
+    return Starlette(routes=[Route("/emulator", about, methods=["GET"]), *routes, other, Mount("/", api)])
 
 
 def _told(fleet: Fleet, name: str) -> dict[str, Any]:

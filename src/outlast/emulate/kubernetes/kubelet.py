@@ -198,7 +198,7 @@ class Kubelet:
 
     def _mount(self, pod: Json) -> Volumes:
         site = self._site
-        places = Places(self._folder(pod), site.disk(self._uid), site.claims, site.buckets, site.account)
+        places = Places(self._folder(pod), site.disk(self._uid), site.claims, site.bucket, site.account)
         return Volumes(pod, places, lambda kind, name: self._find(pod, kind, name))
 
     def _start(self, pod: Json, container: Json, volumes: Volumes, number: int) -> PodProcess:

@@ -26,12 +26,12 @@ class NotYetMounted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where folders of each kind are. `node` is the disk of the node, `pod` the pod's own folder."""
+    """Where folders of each kind are: the pod's own, its node's disk, claims, a bucket by name, the account's files."""
 
     pod: Path
     node: Path
     claims: Path
-    buckets: Path
+    bucket: Callable[[str], Path]
     account: Path
 
 
@@ -105,7 +105,7 @@ class Volumes:
         bucket = wanted.get("volumeAttributes", {}).get("bucketName")
         if not bucket:
             raise NotYetMounted("volume attribute bucketName is missing")
-        return _made(self._places.buckets / bucket), bool(wanted.get("readOnly"))
+        return _made(self._places.bucket(bucket)), bool(wanted.get("readOnly"))
 
     def _config(self, name: str, wanted: Json) -> tuple[Path, bool]:
         return self._data(name, "ConfigMap", wanted["name"], wanted), True

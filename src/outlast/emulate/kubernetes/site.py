@@ -16,7 +16,7 @@ class Site:
 
     `folder` holds claims, buckets, disks of nodes and folders of pods; `account` the files of the service account.
     `api` is the address of the API server for pods, over TLS; None where there is none. `environment`: what every
-    container starts with.
+    container starts with. `buckets`: folders of buckets that are not the cluster's own.
     """
 
     store: Store
@@ -25,6 +25,7 @@ class Site:
     scale: TimeScale = field(default_factory=TimeScale)
     images: Mapping[str, Image] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    buckets: Mapping[str, Path] = field(default_factory=dict)
     api: tuple[str, int] | None = None
 
     @property
@@ -32,10 +33,9 @@ class Site:
         """The files of the service account that every pod gets."""
         return self.folder / "serviceaccount"
 
-    @property
-    def buckets(self) -> Path:
-        """A folder for each bucket."""
-        return self.folder / "buckets"
+    def bucket(self, name: str) -> Path:
+        """The folder of a bucket: the one that was given for it, or one of the cluster's own."""
+        return self.buckets.get(name) or self.folder / "buckets" / name
 
     @property
     def claims(self) -> Path:
