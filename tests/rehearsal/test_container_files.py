@@ -1,9 +1,12 @@
-"""What an isolated container may write: its mounts stay, all else is lost with it, and a start that fails says why."""
+"""Isolated containers: what they write, and what is said of one that could not start, or ended at once."""
 
 import os
 import sys
 from pathlib import Path
 
+import pytest
+
+from outlast.containers import container as module
 from outlast.containers.container import Container, Mount, View
 
 SCRIPT = """
@@ -60,3 +63,22 @@ def test_a_command_that_cannot_start_is_told_from_one_that_ends_with_the_same_co
     code, why = _run(["no-such-command"], tmp_path, view)
     assert code == 127
     assert why == "no-such-command: command not found"
+
+
+def test_one_that_has_ended_before_anybody_looked_keeps_its_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "open_pidfd", lambda pid: None)  # it is gone already; its launcher is about to go
+    with (tmp_path / "log").open("wb") as log:
+        ended = Container(
+            ["sh", "-c", "sleep 0.2; exit 78"],
+            folder=tmp_path,
+            environment=dict(os.environ),
+            stdout=log,
+            stderr=log,
+            isolated=True,
+        )
+    with ended:
+        assert ended.wait(0) == (True, set())
+        ended.kill()
+        assert ended.finish() == 78

@@ -22,7 +22,7 @@ state = {"w": np.zeros(1000)}
 job = outlast.Job("/checkpoints", state=state, every="0.3s")
 for step in job.steps(int(sys.argv[1])):
     state["w"] += step
-    time.sleep(0.02)
+    time.sleep(0.3 if job.attempt == 0 and step > 20 else 0.01)  # the first attempt lasts until it is interrupted
 print("sum", int(state["w"].sum()), "resumed", job.resumed_from)
 """
 JOB = """
@@ -51,6 +51,7 @@ spec:
         args: ["{steps}"]
         env:
         - {{name: NODE_NAME, valueFrom: {{fieldRef: {{fieldPath: spec.nodeName}}}}}}
+        - {{name: OUTLAST_NODE_CLASS, value: "{kinds}"}}
         - {{name: POD_NAME, valueFrom: {{fieldRef: {{fieldPath: metadata.name}}}}}}
         volumeMounts: [{{name: bucket, mountPath: /checkpoints}}]
         {resources}
@@ -61,10 +62,10 @@ spec:
 """
 
 
-def training(name: str, pool: str, *, grace: int, steps: int, mode: str = "NonIndexed", gpu: bool = False) -> str:
-    """A Job of the trainer on one pool."""
-    resources = 'resources: {limits: {nvidia.com/gpu: "1"}}' if gpu else ""
-    return JOB.format(name=name, pool=pool, grace=grace, steps=steps, mode=mode, resources=resources)
+def training(name: str, pool: str, kinds: str, *, grace: int, steps: int, mode: str = "NonIndexed") -> str:
+    """A Job of the trainer on one pool, whose nodes are told to be of these kinds."""
+    resources = 'resources: {limits: {nvidia.com/gpu: "1"}}' if "gpu" in kinds else ""
+    return JOB.format(name=name, pool=pool, kinds=kinds, grace=grace, steps=steps, mode=mode, resources=resources)
 
 
 def shell(name: str, script: str, **spec: Any) -> Json:

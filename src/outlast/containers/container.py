@@ -194,7 +194,7 @@ class Container:
         if self._first is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._first, signal.SIGKILL)
-        elif self._outer.poll() is None:
+        elif self.first_pid is None and self._outer.poll() is None:  # else it has ended, and its code is on the way
             self._outer.kill()
 
     def _alive(self) -> list[int]:
