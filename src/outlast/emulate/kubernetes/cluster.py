@@ -43,9 +43,11 @@ class Cluster:
     node, which are named gke-POOL-0, -1, …. `speed`: how many seconds of the platform pass in one second here; a pod's
     outlast is told so by OUTLAST_GRACE, another program is not. `images`: what the names of images stand for.
     `environment`: variables of all containers. `buckets`: folders that stand for buckets of Cloud Storage; other
-    buckets, and claims, are kept in `folder` (buckets/NAME, claims/NAMESPACE_NAME), and without one go with the cluster.
-    `pods_may_read`: whether the pods' service account may get and watch nodes and pods.
+    buckets, and claims, are kept in `folder` (buckets/NAME, claims/NAMESPACE_NAME), and without one end with the
+    cluster. `pods_may_read`: whether the pods' service account may get and watch nodes and pods.
 
+    `verbs` does what a client would do over HTTP; `store` holds the objects, `logs` what containers wrote, `fleet` the
+    nodes.
     Raises CannotEmulate where no PID namespaces are allowed.
     """
 
@@ -96,7 +98,7 @@ class Cluster:
         self._stack.callback(shutil.rmtree, temporary, ignore_errors=True)
         self.store, self.logs = Store(), LogBook()
         api = KubernetesApi(self.store, self.logs)
-        api.verbs = RunnableVerbs(self.store)
+        self.verbs = api.verbs = RunnableVerbs(self.store)
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         site = Site(self.store, self.logs, folder or temporary, scale, images, {**kept, **environment}, buckets)
         account = ServiceAccount(site.account, may_read=pods_may_read)

@@ -56,6 +56,10 @@ class Fleet:
     def close(self) -> None:
         """Ends all procedures and machines."""
         for procedure in self._last.values():
-            procedure.stop()
+            procedure.give_up()
+        for host in self._hosts.values():
+            host.power_off()  # a procedure may be waiting for its pods
+        for procedure in self._last.values():
+            procedure.join()
         for host in self._hosts.values():
             host.close()

@@ -37,13 +37,27 @@ class Host:
         self.kubelet = Kubelet(self.site, node, self._environment, self.machine.most_grace_seconds)
         if self.machine.has_accelerator:
             self.handler = MaintenanceHandler(self.site, self.name)
+        self._take_lease(node)
         self._recorder.say(node, "RegisteredNode", f"Node {self.name} event: Registered Node {self.name} in Controller")
 
+    def _take_lease(self, node: Json) -> None:
+        """As a kubelet does; it is not renewed here, and nobody looks."""
+        stamp = self.site.store.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        owner = {"apiVersion": "v1", "kind": "Node", "name": self.name, "uid": node["metadata"]["uid"]}
+        self.site.store.create(
+            {
+                "apiVersion": "coordination.k8s.io/v1",
+                "kind": "Lease",
+                "metadata": {"name": self.name, "namespace": "kube-node-lease", "ownerReferences": [owner]},
+                "spec": {"holderIdentity": self.name, "leaseDurationSeconds": 40, "renewTime": stamp},
+            }
+        )
+
     def power_off(self) -> None:
-        """Power is gone: SIGKILL to all, and nobody here tells the API server."""
-        if self.kubelet is not None:
-            self.kubelet.power_off()
-            self.kubelet = None
+        """Power is gone: SIGKILL to all, and nobody here tells the API server. A second time does nothing."""
+        kubelet, self.kubelet = self.kubelet, None
+        if kubelet is not None:
+            kubelet.power_off()
         if self.handler is not None:
             self.handler.stop()
 

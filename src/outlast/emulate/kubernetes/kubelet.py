@@ -118,6 +118,7 @@ class Kubelet:
         if event.kind == "DELETED":
             if worker is not None:
                 worker.end(Ending(0))
+                self._forget(uid, worker)
             return
         if worker is None and not is_over(pod):
             worker = self._begin(pod)
@@ -128,8 +129,14 @@ class Kubelet:
                 self._recorder.say(pod, "Killing", "Stopping the containers of the pod")
                 worker.end(Ending(float(pod["metadata"]["deletionGracePeriodSeconds"])))
 
+    def _forget(self, uid: str, worker: PodWorker) -> None:
+        if worker.finished.is_set():
+            with self._lock:
+                self._workers.pop(uid, None)
+                self._pods.pop(uid, None)
+
     def _begin(self, pod: Json) -> PodWorker | None:
-        if self._shutting_down:
+        if self._shutting_down or pod.get("status", {}).get("startTime"):
             self._reject(pod)
             return None
         uid = pod["metadata"]["uid"]
@@ -141,15 +148,17 @@ class Kubelet:
         return worker
 
     def _reject(self, pod: Json) -> None:
-        message = "Pod was rejected as the node is shutting down."
+        """One that comes too late, or ran on the machine that had this name before: nobody knows how it ended."""
+        said: Json = {"phase": "Failed"}
+        if self._shutting_down:
+            said |= {"reason": "NodeShutdown", "message": "Pod was rejected as the node is shutting down."}
+        lost = pod_states.lost(self._store.timestamp())
 
         def edit(found: Json) -> None:
-            found["status"] = {
-                **found.get("status", {}),
-                "phase": "Failed",
-                "reason": "NodeShutdown",
-                "message": message,
-            }
+            status = found["status"] = {**found.get("status", {}), **said}
+            for one in status.get("containerStatuses", ()):
+                if "terminated" not in one["state"]:
+                    one.update({"state": lost, "ready": False, "started": False})
 
         self._change(pod, edit)
 

@@ -29,6 +29,7 @@ Json = dict[str, Any]
 GRACE_SECONDS = 30
 _FIRST_RESTART_SECONDS, _LONGEST_RESTART_SECONDS = 10.0, 300.0
 _MOUNT_AGAIN_SECONDS = 2.0
+_LONGEST_WAIT_SECONDS = 600.0
 _PAST_DEADLINE = "Pod was active on the node longer than the specified deadline"
 
 
@@ -75,7 +76,7 @@ class PodWorker:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._ending: Ending | None = None
         self._kill_at = self._term_at = float("inf")
-        self._signalled = False
+        self._signalled = self._killed = False
         self._gone = False
         self._started_at = time.monotonic()
         self._reported: Json = {}
@@ -155,7 +156,8 @@ class PodWorker:
             self._signalled = True
             for process in self._processes.values():
                 process.terminate()
-        if now >= self._kill_at:
+        if now >= self._kill_at and not self._killed:
+            self._killed = True
             for process in self._processes.values():
                 process.kill()
 
@@ -168,6 +170,7 @@ class PodWorker:
             self._due[""] = now + self._scale.here(_MOUNT_AGAIN_SECONDS)
             self._making.say("FailedMount", f"MountVolume.SetUp failed: {error}", True)
             return False
+        self._due.pop("", None)
         return True
 
     def _start_if_due(self, record: ContainerRecord, now: float) -> None:
@@ -183,6 +186,7 @@ class PodWorker:
             self._due[record.name] = now + self._scale.here(_MOUNT_AGAIN_SECONDS)
             self._making.say("Failed", f"Error: {error}", True)
             return
+        self._due.pop(record.name, None)
         self._starts[record.name] = number + 1
         record.identity, record.restarts = process.identity, number
         self._processes[record.name] = process
@@ -230,23 +234,26 @@ class PodWorker:
 
     def _wait(self) -> None:
         """Until a process ends, somebody asks for something, or something is due."""
-        now = time.monotonic()
-        most = self._spec.get("activeDeadlineSeconds")
-        moments = [self._kill_at] if self._ending is not None else list(self._due.values())
-        if self._ending is not None and not self._signalled:
-            moments.append(self._term_at)
-        if self._ending is None and most is not None:
-            moments.append(self._started_at + self._scale.here(most))
-        later = [moment - now for moment in moments if moment > now]
+        left = max(0.0, min(self._moments(), default=float("inf")) - time.monotonic())
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
         for process in self._processes.values():
             if process.handle is None:
                 return  # it never began
             poll.register(process.handle, select.POLLIN)
-        poll.poll(int(min(later, default=60.0) * 1000) + 1)
+        poll.poll(int(min(left, _LONGEST_WAIT_SECONDS) * 1000) + 1)
         with suppress(BlockingIOError):  # it was no wake-up
             os.eventfd_read(self._wake)
+
+    def _moments(self) -> list[float]:
+        """When something that has not been done yet is due."""
+        if self._ending is not None:
+            return [
+                moment for moment, done in ((self._term_at, self._signalled), (self._kill_at, self._killed)) if not done
+            ]
+        most = self._spec.get("activeDeadlineSeconds")
+        limit = [self._started_at + self._scale.here(most)] if most is not None else []
+        return [*limit, *self._due.values()]
 
     # What is said of it
 

@@ -55,9 +55,12 @@ class Procedure:
             raise RuntimeError(f"the {self.kind} of {self.host.name} went wrong") from self._error
         return ended
 
-    def stop(self) -> None:
-        """Gives it up where it stands."""
+    def give_up(self) -> None:
+        """Does nothing more of it; `join` to know that."""
         self._stopped.set()
+
+    def join(self) -> None:
+        """Waits until it does nothing more."""
         self._thread.join()
 
     # For its steps

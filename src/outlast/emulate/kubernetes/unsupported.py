@@ -17,6 +17,7 @@ _CONTAINER = (
     "args command env envFrom image imagePullPolicy lifecycle name ports resources securityContext stdin "
     "terminationMessagePath terminationMessagePolicy tty volumeMounts workingDir"
 )
+_AS_ASKED = How()
 _JOB_UNDONE = ("successPolicy", "managedBy")
 
 
@@ -24,7 +25,7 @@ class RunnableVerbs(Verbs):
     """The verbs of a cluster that runs its pods: what would be ignored is refused before it is made."""
 
     def create(
-        self, kind_name: str, body: Any, namespace: str = "", how: How = How(), warnings: list[str] | None = None
+        self, kind_name: str, body: Any, namespace: str = "", how: How = _AS_ASKED, warnings: list[str] | None = None
     ) -> Json:
         if kind_name in ("Pod", "Job"):
             checked = super().create(kind_name, body, namespace, How(how.field_validation, dry_run=True))
