@@ -58,6 +58,7 @@ FIGURES = (
     Figure("drain_item", "lease, store and acknowledge an item that takes no time", limit="drain_item_by_hand"),
     Figure("publish_item", "publish an item", limit="publish_item_by_hand"),
     Figure("item_overhead", "on top of an item of 50 ms, one by one", "%"),
+    Figure("item_overhead_of_8", "on top of an item of 50 ms, in chunks of 8", "%"),
     Figure("worker_start", "from run() to the first item"),
     Figure("worker_end", "from the last item to the end of run()"),
     Figure("model_idle", "model waits", "%", limit="model_idle_bare"),
@@ -101,5 +102,6 @@ GOALS = (
     Goal("outlast", "drain_item", 1 / 20, than="procrastinate", state="batch: PostgreSQL"),
     Goal("outlast", "drain_item", 1 / 5, than="streaming pull", state="batch: Pub/Sub"),
     Goal("outlast", "item_overhead", 1.0),
+    Goal("outlast", "item_overhead_of_8", 1.0),
     Goal("outlast", "idle_above_bare", 3.0),
 )

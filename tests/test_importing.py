@@ -21,6 +21,7 @@ MODULES = [
 PUBLIC = [
     "CheckpointCorrupt",
     "Epochs",
+    "EveryItemFailed",
     "ExitingError",
     "Interrupted",
     "ItemError",

@@ -39,34 +39,46 @@ class Busy:
         return self._last
 
     @property
+    def overhead_percent(self) -> float:
+        """What lay between the pieces, of the time in which work was done."""
+        return 100.0 * (self._last - self.began - self.seconds) / self.seconds
+
+    @property
     def idle_percent(self) -> float:
         """Of the time from the first to the last, what lay between the pieces."""
         return 100.0 * (1.0 - self.seconds / (self._last - self.began))
 
 
 def measure_items(folder: Path, items: int) -> dict[str, float]:
-    """Percent on top of items of 50 ms, done one by one: lease, look-up, store and acknowledgement of each.
+    """Percent on top of items of 50 ms, one by one and in chunks: lease, look-up, store and acknowledgement of each.
 
     Also the seconds from the call of `run` to the first item, and from the end of the last to the return of `run`.
     """
-    url, busy = f"sqlite:///{folder}/work.db", Busy()
-    queue = _published(url, items)
+    alone, called, returned = _work_through(f"sqlite:///{folder}/work.db", items, chunk=1)
+    chunked, _, _ = _work_through(f"sqlite:///{folder}/chunks.db", items, chunk=_CHUNK)
+    return {
+        "item_overhead": alone.overhead_percent,
+        f"item_overhead_of_{_CHUNK}": chunked.overhead_percent,
+        "worker_start": alone.began - called,
+        "worker_end": returned - alone.ended,
+    }
 
-    @outlast.batch(queue, sink=url)
+
+def _work_through(url: str, items: int, *, chunk: int) -> tuple[Busy, float, float]:
+    """The work that was done, and when `run` was called and returned."""
+    busy, queue = Busy(), _published(url, items)
+
+    @outlast.batch(queue, sink=url, chunk=chunk)
     def infer(items):
-        busy.work(_ITEM_SECONDS)
+        for _ in items:
+            busy.work(_ITEM_SECONDS)
         return [value_of(item.id) for item in items]
 
     called = time.perf_counter()
     drained = infer.run()
     returned = time.perf_counter()
     _check(drained.computed, items)
-    idle = busy.ended - busy.began - busy.seconds
-    return {
-        "item_overhead": 100.0 * idle / busy.seconds,
-        "worker_start": busy.began - called,
-        "worker_end": returned - busy.ended,
-    }
+    return busy, called, returned
 
 
 def measure_loads(folder: Path, items: int, threads: int) -> dict[str, float]:

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from outlast.checkpoint.retain import Keep
     from outlast.errors import (
         CheckpointCorrupt,
+        EveryItemFailed,
         ExitingError,
         Interrupted,
         ItemError,
@@ -44,6 +45,7 @@ _HOMES = {
 __all__ = [
     "CheckpointCorrupt",
     "Epochs",
+    "EveryItemFailed",
     "ExitingError",
     "Interrupted",
     "ItemError",

@@ -15,6 +15,7 @@
         ├── StoreUnreachable     75   the storage does not answer, or refuses
         ├── QueueUnreachable     75   the queue does not answer, or refuses
         ├── SinkUnreachable      75   the sink does not answer, or refuses
+        ├── EveryItemFailed      78   the function fails for whatever it is given (75: on this machine only)
         └── SaveFailed           75   the save that had to succeed did not
 
     Interrupted (a SystemExit)        the stop, raised at a step border only
@@ -110,6 +111,19 @@ class SinkUnreachable(ExitingError):
     """The sink does not answer, or refuses; a retry may help, and what was not stored is not acknowledged."""
 
     exit_code = EXIT_RETRY
+
+
+class EveryItemFailed(ExitingError):
+    """All items that a worker tried have failed, and so many that the function is to blame, or the machine.
+
+    The worker has given back what it held. `works_elsewhere`: other workers had results meanwhile; then the code is
+    that of a retry.
+    """
+
+    def __init__(self, message: str, *, works_elsewhere: bool = False) -> None:
+        if works_elsewhere:
+            self.exit_code = EXIT_RETRY
+        super().__init__(message)
 
 
 class SaveFailed(ExitingError):

@@ -138,6 +138,23 @@ class Store(Protocol):
         ...
 
 
+@runtime_checkable
+class BulkStore(Store, Protocol):
+    """A store whose place removes several objects at about the cost of one, or one at less than `delete` costs."""
+
+    @property
+    def delete_batch(self) -> int:
+        """How many at a time."""
+        ...
+
+    def delete_all(self, names: Sequence[str]) -> None:
+        """Removes objects that `create` or `write` made, and not what `append` did; no error for those that are gone.
+
+        After an error some may be gone, and some not.
+        """
+        ...
+
+
 # --- platforms ------------------------------------------------------------------------------------
 
 # What a pod's manifest tells: the platforms that its node is one of, and its terminationGracePeriodSeconds.

@@ -246,7 +246,7 @@ class _BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
                 found = poll.poll(max(0.0, until - time.monotonic()) * 1000)
                 if not found:
                     self.pgconn.finish()  # or leaving the transaction would wait once more
-                    with suppress(psycopg.Error, RuntimeError):
+                    with suppress(psycopg.Error, RuntimeError):  # of the connection that was just ended
                         gen.close()
                     raise psycopg.OperationalError(f"no answer within {self.answer_seconds:g} s")
                 [(_, events)] = found

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 
 from outlast.errors import ExitingError, SettingsError
 from outlast.mounts import file_system_of
+from outlast.sqlite_errors import for_a_human, for_a_retry
 
 # Write-ahead logging keeps an index in shared memory, which works on one machine only, and on these file systems not
 # even there (SQLite's documentation, Write-Ahead Logging, section 1, 2026-11-30).
@@ -57,6 +58,12 @@ def path_and_options(url: str, *, setting: str, known: frozenset[str] = frozense
         there = f"; there is {', '.join(sorted(known))}" if known else ""
         raise SettingsError(f"{setting}={url!r}: option {strange[0]!r} is not known{there}")
     return os.path.abspath(os.path.expanduser(place[1:])), options
+
+
+def files_of(database: str | None) -> frozenset[str]:
+    """The real paths of the files of a database by its `SqliteFile.name`; none of another kind's name."""
+    kind, _, path = (database or "").partition(":")
+    return frozenset(path + end for end in ("", "-wal", "-shm", "-journal")) if kind == "sqlite" else frozenset()
 
 
 def refuse_places_without_shared_memory(path: str, *, setting: str) -> None:
@@ -127,7 +134,7 @@ class SqliteFile:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                with suppress(sqlite3.Error):
+                with suppress(sqlite3.Error):  # SQLite has rolled back by itself
                     connection.execute("ROLLBACK")
                 raise
             self._shorten_log(connection)
@@ -154,19 +161,21 @@ class SqliteFile:
         with self._lock:
             if self._connection is not None and self._owner == os.getpid():
                 self._connection.close()
-                self._connection = None
+                self._connection = self._place = None
 
     def _opened(self) -> sqlite3.Connection:
         if self._owner != os.getpid():
             self._left.append(self._connection)
             self._connection, self._owner = None, os.getpid()
-        if self._connection is None:
+        if self._place is None:
             self._connection = self._open()
         elif self._place_now() != self._place:
             raise self._unreachable(
                 f"{self._setting}={self.path!r} was deleted or replaced while it was in use; what is written to the "
                 "deleted file would be lost, so nothing is"
             )
+        if self._connection is None:  # a forked child
+            self._connection = self._open()
         return self._connection
 
     def _place_now(self) -> tuple[int, int] | None:
@@ -200,19 +209,14 @@ class SqliteFile:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-                raise SettingsError(
-                    f"{self._setting}={self.path!r} is no sound SQLite file ({error}); nothing was changed"
-                ) from error
-            if isinstance(error, sqlite3.IntegrityError | sqlite3.DataError):
-                raise SettingsError(
-                    f"{self._setting}={self.path!r} does not take what is to be written ({error}); nothing was changed"
-                ) from error
+            human = for_a_human(error)
+            if human is not None:
+                raise SettingsError(f"{self._setting}={self.path!r}: {human}") from error
             if not isinstance(error, sqlite3.OperationalError):
                 raise
-            raise self._unreachable(f"{self._setting}={self.path!r}: {error}") from error
+            raise self._unreachable(f"{self._setting}={self.path!r}: {for_a_retry(error)}") from error
         except OSError as error:
-            raise self._unreachable(f"{self._setting}={self.path!r}: {error.strerror or error}") from error
+            raise self._unreachable(f"{self._setting}={self.path!r}: {for_a_retry(error)}") from error
 
 
 def _begin(connection: sqlite3.Connection) -> None:

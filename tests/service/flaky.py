@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 
 _CHUNK = 64 << 10
+_METHODS = (b"GET", b"HEAD", b"PUT", b"POST", b"DELETE")
 
 
 @dataclass
@@ -21,6 +22,7 @@ class FlakyProxy:
     is_down: bool = False
     bytes_up: int = 0
     cuts: int = 0
+    requests: list[str] = field(default_factory=list)  # "METHOD /path?query" of each whose head began a piece
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -67,6 +69,8 @@ class FlakyProxy:
                 passed += len(data)
                 with self._lock:
                     self.bytes_up += len(data)
+                    if data.partition(b" ")[0] in _METHODS:
+                        self.requests.append(b" ".join(data.split(b" ", 2)[:2]).decode())
                 if passed > self.cut_requests_after > 0 and self._take("cut_requests_times"):
                     break
         _close(client, server)

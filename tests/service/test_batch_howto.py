@@ -65,17 +65,57 @@ def labels_in(sink: str) -> list[tuple[str, str]]:
 def test_the_commands_of_the_page_do_the_same_everywhere(
     tmp_path: Path, page: str, place: Callable[[Path], dict[str, str]]
 ) -> None:
-    (tmp_path / "label.py").write_text(LABEL)
-    with (tmp_path / "reviews.csv").open("w", newline="") as file:
+    variables = place(tmp_path)
+    lines = outlast_lines(page)[:3]
+    assert [line.split()[1] for line in lines] == ["publish", "work", "queue" if "pubsub" in page else "publish"]
+    follow(lines, tmp_path, variables)
+    assert labels_in(variables["SINK"]) == [(f"r-{n}", label) for n, label in enumerate(LABELS)]
+
+
+def follow(lines: list[str], folder: Path, variables: dict[str, str]) -> list[str]:
+    """Runs lines in a shell, beside the program and the input of the pages; what each printed."""
+    (folder / "label.py").write_text(LABEL)
+    with (folder / "reviews.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["id", "text"], *([f"r-{n}", text] for n, text in enumerate(TEXTS))])
     kept = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    variables = {**kept, "PATH": path, **place(tmp_path)}
-    lines = outlast_lines(page)
-    assert [line.split()[1] for line in lines[:2]] == ["publish", "work"]
+    said = []
     for line in lines:
         done = subprocess.run(
-            ["bash", "-c", line], cwd=tmp_path, env=variables, capture_output=True, text=True, check=False, timeout=60
+            ["bash", "-c", line],
+            cwd=folder,
+            env={**kept, "PATH": path, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
         )
         assert done.returncode == 0, (line, done.stdout, done.stderr)
+        said.append(done.stdout)
+    return said
+
+
+def lines_below(heading: str, page: str) -> list[str]:
+    """The commands of one part of a page."""
+    text = (ROOT / "docs" / "howto" / page).read_text().replace("\\\n", " ").partition(f"\n## {heading}\n")[2]
+    return [line[2:] for line in text.partition("\n## ")[0].splitlines() if line.startswith("$ ")]
+
+
+def test_results_on_sqlite_are_copied_to_postgresql_and_not_computed_again(tmp_path: Path) -> None:
+    before = "outlast publish sqlite:///work.db reviews.csv; outlast work sqlite:///work.db label:label --sink {}"
+    variables = on_postgresql(tmp_path)
+    follow([before.format("'sqlite:///work.db?table=labels'")], tmp_path, variables)
+    said = follow(lines_below("From SQLite to PostgreSQL in the middle", "batch-postgresql.md"), tmp_path, variables)
+    assert [line.strip() for line in said] == [
+        "3 results copied",
+        "3 new, 0 already there, 0 rejected",
+        "nothing is left: 0 computed here, 3 known already, 0 dead",
+    ]
     assert labels_in(variables["SINK"]) == [(f"r-{n}", label) for n, label in enumerate(LABELS)]
+
+
+def test_the_emulator_is_enough_to_try_pubsub(tmp_path: Path) -> None:
+    lines = lines_below("Try it without Google Cloud", "batch-pubsub.md")
+    assert lines[1] == "export PUBSUB_EMULATOR_HOST=127.0.0.1:8085"
+    follow([";".join(lines[2:])], tmp_path, {"PUBSUB_EMULATOR_HOST": pubsub_server.pubsub_server()})
+    assert labels_in(f"sqlite:///{tmp_path}/results.db") == [(f"r-{n}", label) for n, label in enumerate(LABELS)]

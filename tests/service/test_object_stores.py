@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from outlast.errors import CheckpointCorrupt, ObjectExists, SettingsError, StoreUnreachable
-from outlast.ports import Store
+from outlast.ports import BulkStore, Store
 from service import servers
 from service.flaky import FlakyProxy
 
@@ -80,6 +80,27 @@ def read_all(store: Store, name: str) -> bytes:
         target = bytearray(opened.bytes)
         opened.read_into(0, memoryview(target))
     return bytes(target)
+
+
+# --- what it costs ----------------------------------------------------------------------------------
+
+
+def test_many_objects_are_removed_by_few_requests_where_the_service_can(
+    store: Store, proxy: FlakyProxy, scheme: str
+) -> None:
+    names = [f"parts/{number}" for number in range(30)]
+    for name in names:
+        store.create(name, b"a part")
+    store.create("other/1", b"stays")
+    assert isinstance(store, BulkStore)
+    proxy.requests.clear()
+    store.delete_all(names)
+    few = 30 if scheme == "gs" else 1
+    assert few <= len(proxy.requests) <= few + 2, proxy.requests  # one may be repeated
+    store.create("parts/7", b"again")
+    store.delete_all(["parts/6", "parts/7", "parts/8"])  # of which two are gone
+    store.delete_all([])
+    assert [one.name for one in store.list("")] == ["other/1"]
 
 
 # --- lost answers and broken connections ------------------------------------------------------------

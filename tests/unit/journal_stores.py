@@ -13,6 +13,8 @@ from outlast.testing import MemoryStore
 class MemoryBucket:
     """A bucket's client whose bucket is a dict; counts the objects that were put."""
 
+    delete_batch = 1
+
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.puts = 0

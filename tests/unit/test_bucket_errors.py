@@ -12,6 +12,8 @@ from outlast.stores.objects import Absent, BucketStore, Parts
 class ForgetfulBucket:
     """Answers 404 without saying what is missing: an upload that it dropped, a container on its way out."""
 
+    delete_batch = 1
+
     def put_new(self, key: str, data: Bytes) -> None:
         raise Absent(key)
 

@@ -14,12 +14,13 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from click.testing import Result as Ended
 
 from outlast.cli.main import main
 from outlast.cli.progress import Look, Rate, progress
-from outlast.items import Draft, Failure
-from outlast.registry import open_queue
+from outlast.items import Draft, Failure, LeasedItem, Result
+from outlast.registry import open_queue, open_sink
 from outlast.testing import MemorySink
 
 _OUTLAST = [sys.executable, "-c", "from outlast.cli.main import main; main()"]
@@ -31,7 +32,7 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "sqlite:///work.db"
 
 
-def run(*words: object, stdin: bytes | None = None) -> Result:
+def run(*words: object, stdin: bytes | None = None) -> Ended:
     return CliRunner().invoke(main, [str(word) for word in words], input=stdin)
 
 
@@ -74,6 +75,26 @@ def test_publish_says_what_is_new_what_was_there_and_what_was_rejected_where(que
         ("b.jsonl", None, 2),
     ]
     assert counts(queue)["ready"] == 2
+
+
+@pytest.mark.parametrize("where", [".", "*", "link"])
+def test_a_folder_that_holds_the_queue_is_published_without_it(queue: str, where: str) -> None:
+    """Again and again, with the files that SQLite has beside it, and told in one line."""
+    Path("link").symlink_to(".")
+    Path("more").mkdir()
+    for name in ("a.txt", "more/b.txt", "more/.hidden", "more/work.db"):
+        Path(name).write_text("an-id\n")
+    held = open_queue(queue)
+    held.publish([Draft("first", "1")])  # its -wal and -shm are there now
+    names = {"a.txt", "more/b.txt", "more/work.db"} if where != "*" else {"an-id", "b.txt", "work.db"}
+    if where == "*":
+        Path("link").unlink()
+    for _ in range(2):
+        said = run("publish", queue, where)
+        assert said.exit_code == 0, said.output
+        assert "left out: the queue itself (work.db, work.db-shm, work.db-wal) and 1 hidden name\n" in said.stderr
+    assert {one.id for one in held.items()} == {"first", *names}
+    held.close()
 
 
 def test_of_many_rejected_rows_people_see_a_few_and_machines_all(queue: str) -> None:
@@ -312,6 +333,30 @@ def test_a_sink_without_parts_cannot_be_compacted(queue: str) -> None:
     said = run("sink", "compact", "sqlite:///results.db?table=labels")
     assert said.exit_code == 78
     assert "nothing to compact" in said.stderr
+
+
+@pytest.mark.parametrize("target", ["sqlite:///new.db?table=labels", "jsonl:new.jsonl", "parquet:new", "new"])
+def test_results_are_copied_to_a_sink_of_another_kind_and_known_there(queue: str, target: str) -> None:
+    old = open_sink("sqlite:///results.db?table=labels")
+    old.prepare()
+    names = [f"item-{number}" for number in range(30 if target == "new" else 2500)]
+    old.store([Result(name, '{"label": "Ä"}', "1", 3) for name in names])
+    for _ in range(2):  # as after a kill
+        said = run("sink", "copy", old.url, target, "--json")
+        assert (said.exit_code, json.loads(said.stdout)) == (0, {"copied": len(names)})
+    run("sink", "compact", target)
+    new = open_sink(target)
+    assert {one.id: one.value for one in new.results()} == dict.fromkeys(names, '{"label": "Ä"}')
+    known = new.known([LeasedItem(names[-1], "1", 5), LeasedItem("another", "1", 1)])
+    assert {name: one.version for name, one in known.items()} == {names[-1]: "1"}
+
+
+def test_a_sink_that_is_not_there_is_not_copied(queue: str) -> None:
+    for source in ("sqlite:///typo.db?table=labels", "sqlite:///new.db"):
+        said = run("sink", "copy", source, "sqlite:///new.db")
+        assert said.exit_code == 78
+        assert said.stderr.count("\n") == 1
+    assert list(Path().iterdir()) == []
 
 
 # --- progress ---------------------------------------------------------------------------------------

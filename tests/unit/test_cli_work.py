@@ -1,12 +1,15 @@
 """`outlast work`: finds the function, refuses what cannot work, and leaves with the truth."""
 
+import fcntl
 import inspect
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 from typing import Any
@@ -182,10 +185,15 @@ def test_a_decorated_function_keeps_what_the_command_does_not_say(folder: Path) 
     assert not (folder / "other.db").exists()
 
 
-def test_a_queue_that_nobody_has_published_to_is_told(folder: Path) -> None:
+def test_a_queue_that_nobody_has_published_to_is_told_with_where_it_was_looked_for(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     said = run("work", "sqlite:///wrok.db", "label:infer", "--sink", SINK)
     assert said.exit_code == 0
-    assert "the queue is empty" in said.stderr
+    assert said.stderr.count(f"sqlite:///{folder}/wrok.db holds no items") == 1
+    with outlast.Worker("sqlite:///wrok.db", sink=SINK) as worker:
+        assert list(worker) == []
+    assert capfd.readouterr().err.count("holds no items") == 1
 
 
 def test_progress_over_all_workers_is_on_the_terminal(folder: Path) -> None:
@@ -206,7 +214,7 @@ def test_progress_over_all_workers_is_on_the_terminal(folder: Path) -> None:
     assert out == b"loaded\n"
 
 
-@pytest.mark.parametrize(("told", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("told", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 143)])
 def test_a_worker_that_is_told_to_leave_says_so_by_its_code(folder: Path, told: signal.Signals, code: int) -> None:
     queue = published()
     words = [*_OUTLAST, "work", queue, "label:slow", "--sink", SINK, "--chunk", "10"]
@@ -223,6 +231,41 @@ def test_a_worker_that_is_told_to_leave_says_so_by_its_code(folder: Path, told: 
     left = json.loads(run("queue", "show", queue, "--json").stdout)
     assert (left["leased"], left["ready"] + left["done"]) == (0, 10)
     assert left["done"] == len(results())
+    assert {one["deaths"] for one in exported(queue)} == {0}
+
+
+def test_a_closed_terminal_is_a_notice_and_nohup_makes_it_none(folder: Path) -> None:
+    """As when an ssh connection breaks: SIGHUP, and neither standard output nor error can be written any more."""
+    queue = published()
+    words = [*_OUTLAST, "work", queue, "label:slow", "--sink", SINK, "--chunk", "10"]
+    for before, code in ([], 143), (["nohup"], 0):
+        run("queue", "retry", queue, "--done")
+        Path("second").unlink(missing_ok=True)
+        primary, terminal = pty.openpty()
+        worker = subprocess.Popen(
+            [*before, *words, "--version", str(code)],
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env={**os.environ, "OUTLAST_GRACE": "3s"},
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - it is not there in tests' threads
+        )
+        os.close(terminal)
+        end = time.monotonic() + 30
+        while not Path("second").exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        os.close(primary)
+        assert worker.wait(timeout=30) == code
+        items = exported(queue)
+        assert {one["deaths"] for one in items} == {0}
+        done = sum(one["state"] == "done" for one in items)
+        assert done == 10 if code == 0 else 0 < done < 10
+        assert {one["state"] for one in items} <= {"done", "ready"}
+
+
+def exported(queue: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in run("queue", "export", queue).stdout.splitlines()]
 
 
 def test_a_worker_whose_module_is_still_loading_hears_that_it_has_to_leave(folder: Path) -> None:

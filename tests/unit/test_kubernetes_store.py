@@ -181,7 +181,10 @@ def test_lists_are_sorted_and_select():
     store = Store()
     for number, app in enumerate("baab"):
         store.create(_pod(f"p{number}", labels={"app": app}, node=f"n{number % 2}"))
-    names = lambda **how: [one["metadata"]["name"] for one in store.listing("Pod", **how).objects]  # noqa: E731
+
+    def names(**how):
+        return [one["metadata"]["name"] for one in store.listing("Pod", **how).objects]
+
     assert names() == ["p0", "p1", "p2", "p3"]
     assert names(namespace="other") == []
     assert names(labels="app=a") == names(labels="app in (a, c)") == names(labels="app!=b,app") == ["p1", "p2"]

@@ -1,13 +1,16 @@
 """What is special about the queue in a SQLite file: clocks, boots, forks, places where it cannot be."""
 
 import os
+import shutil
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import outlast
-from outlast.items import Draft, Result
+from outlast.items import Draft, Lease, Result
 from outlast.paging import rows_to_read
 from outlast.queues.sqlite import SqliteQueue
 from outlast.registry import open_queue, open_sink
@@ -164,6 +167,37 @@ def test_ids_alone_can_be_published_and_what_is_rejected_is_told(
         assert capsys.readouterr().err == ""
         assert len(queue.publish({7: 1, "c": 1}).rejected) == 1  # type: ignore[dict-item]  # what a user may try
         assert "1 of the rows" in capsys.readouterr().err
+
+
+_OF_A_LEASE: dict[str, tuple[Callable[[Any, Lease], object], object]] = {
+    "begin": (lambda queue, lease: queue.begin(lease), False),
+    "extend": (lambda queue, lease: queue.extend(lease.renewal, 60.0), False),
+    "expire": (lambda queue, lease: queue.expire(lease.renewal), None),
+    "lift": (lambda queue, lease: queue.lift(lease, {"a": 3}).items, ()),
+    "ack": (lambda queue, lease: queue.ack(lease, ["a"]), frozenset()),
+    "held": (lambda queue, lease: queue.held(lease.renewal), frozenset()),
+    "unsent": (lambda queue, lease: list(queue.unsent(["a"])), []),
+    "mark_sent": (lambda queue, lease: queue.mark_sent(["a"]), None),
+}
+
+
+@pytest.mark.parametrize("verb", _OF_A_LEASE)
+def test_a_file_that_was_deleted_under_a_worker_is_not_made_anew(verb: str, tmp_path: Path) -> None:
+    """Neither by its keeper, which sees it for the first time, nor by the worker, nor by one that had let go of it."""
+    ask, answer = _OF_A_LEASE[verb]
+    path = tmp_path / "work.db"
+    worker = open_queue(f"sqlite:///{path}")
+    worker.publish([Draft("a", "1")])
+    lease = worker.lease(1, 60.0, begin=True, max_deaths=3)
+    closed = open_queue(f"sqlite:///{path}")
+    assert closed.stats().leased == 1
+    closed.close()
+    shutil.rmtree(tmp_path)
+    tmp_path.mkdir()
+    assert ask(open_queue(f"sqlite:///{path}"), lease) == ask(closed, lease) == answer
+    with pytest.raises(outlast.QueueUnreachable, match="was deleted"):
+        ask(worker, lease)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("url", ["results.db", "out.JSONL", "a/b.parquet", "x.csv"])

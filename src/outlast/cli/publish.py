@@ -15,10 +15,12 @@ import click
 from outlast.cli.progress import CTRL_C, Look, progress
 from outlast.console import printable
 from outlast.errors import ExitingError
+from outlast.item_files.folders import LeftOut
 from outlast.item_files.sources import FORMATS, Source, find_sources
 from outlast.items import Queue
 from outlast.registry import open_queue
 from outlast.settings import console_for
+from outlast.sqlite_files import files_of
 from outlast.worker.publishing import Published, Row, publish_rows
 
 SOME_REJECTED = 1
@@ -70,7 +72,8 @@ def publish(
                            be a pattern
       images/              a folder: each file in it is an item with its path below the
                            folder as id, and the payload {"path": the whole path};
-                           --glob '*.png' chooses
+                           --glob '*.png' chooses; hidden names and QUEUE's own file
+                           are left out
 
     \b
     Example:
@@ -79,11 +82,14 @@ def publish(
     Exit codes: 0 all is published, 1 rows were rejected (each is named; the others are published), 75 a queue or
     storage does not answer, 78 a FILE cannot be read or QUEUE is no queue.
     """
-    sources = find_sources(files, format=form, patterns=patterns)
     port = open_queue(queue)
     try:
+        left_out = LeftOut(files_of(port.database))
+        sources = find_sources(files, format=form, patterns=patterns, left_out=left_out)
         with Tally() as tally:
             _publish_all(port, sources, id_column, tally)
+            if said := str(left_out):
+                console_for(os.environ).info(f"left out: {said}")
             tally.report(as_json=as_json)
             sys.exit(SOME_REJECTED if tally.rejected else 0)
     finally:

@@ -1,20 +1,26 @@
-"""`outlast sink`: joins the parts in which results have gathered."""
+"""`outlast sink`: joins the parts in which results have gathered, and copies results to another sink."""
 
 import json
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
 
 import click
 
 from outlast.errors import SettingsError
-from outlast.items import CompactableSink
+from outlast.items import CompactableSink, Result, Sink
 from outlast.registry import open_sink
 from outlast.urls import masked
+
+_MOST_RESULTS = 1000  # stored at a time
+_MOST_BYTES = 8 << 20
 
 
 @click.group()
 def sink() -> None:
     """Look after a sink of results. (Provisional.)
 
-    Exit codes: 0 all is well, 75 the sink does not answer, 78 URL is no sink, or one that has no parts to join.
+    Exit codes: 0 all is well, 75 the sink does not answer, 78 URL is no sink, or one that has no parts to join,
+    or lacks what is to be copied.
     """
 
 
@@ -40,3 +46,49 @@ def compact(*, url: str, as_json: bool) -> None:
     finally:
         place.close()
     click.echo(json.dumps({"results": count}) if as_json else f"{count:,} results, one per id")
+
+
+@sink.command()
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def copy(*, source: str, target: str, as_json: bool) -> None:
+    """Copy the results of the sink FROM to the sink TO, which may be of another kind. (Provisional.)
+
+    A worker on TO then finds them, and computes none of them again at the same version. Where TO has a result of an id
+    under a later claim, that one stays. The copy may be killed at any moment, and run again.
+
+    \b
+    Example:
+      outlast sink copy 'sqlite:///results.db?table=labels' 'sqlite:///other.db?table=labels'
+    """
+    if source == target:
+        raise SettingsError(f"FROM and TO are both {masked(source)!r}; nothing was copied")
+    with ExitStack() as stack:
+        read, written = (stack.enter_context(closing(open_sink(url))) for url in (source, target))
+        count = _copied(read, written)
+    click.echo(json.dumps({"copied": count}) if as_json else f"{count:,} results copied")
+
+
+def _copied(source: Sink, target: Sink) -> int:
+    count = 0
+    for piece in _pieces(source.results()):
+        if not count:  # FROM can be read
+            target.prepare()
+        target.store(piece)
+        count += len(piece)
+    return count
+
+
+def _pieces(results: Iterable[Result]) -> Iterator[list[Result]]:
+    """The results, as many at a time as memory surely holds."""
+    piece: list[Result] = []
+    held = 0
+    for one in results:
+        piece.append(one)
+        held += len(one.value)
+        if len(piece) >= _MOST_RESULTS or held >= _MOST_BYTES:
+            yield piece
+            piece, held = [], 0
+    if piece:
+        yield piece

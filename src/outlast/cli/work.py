@@ -16,7 +16,7 @@ import click
 from outlast.cli.functions import checked_spec, load_function
 from outlast.cli.progress import CTRL_C, Look, progress
 from outlast.cli.queue import look_at
-from outlast.items import Queue, QueueStats
+from outlast.items import Queue
 from outlast.registry import open_queue, open_sink
 from outlast.settings import console_for, look_around
 from outlast.worker.batch import BatchFunction, batch
@@ -64,8 +64,10 @@ def work(*, queue: str, function: str, sink: str, as_json: bool, **options: Any)
     Exit codes:
       0     nothing is left; dead items are told, and change nothing
       143   it was told to leave, with work left; OUTLAST_EXIT_CODE sets another
-      75    the queue or the sink does not answer; a retry may help
-      78    a setting makes no sense: no such function, queue or sink
+      75    the queue or the sink does not answer, or the first 100 items failed
+            here and not elsewhere; a retry may help
+      78    a setting makes no sense: no such function, queue or sink; or the first
+            100 items have all failed
       1     FUNCTION's module or --setup raised an exception, or what FUNCTION
             returns is not about its items
     """
@@ -95,8 +97,6 @@ def work(*, queue: str, function: str, sink: str, as_json: bool, **options: Any)
         except KeyboardInterrupt:
             console_for(os.environ).notice("stopped: what was finished is stored, and the rest is given back")
             sys.exit(CTRL_C)
-        if _is_empty(port.stats()):
-            console_for(os.environ).warning("the queue is empty: nothing was ever published to it")
     if as_json:
         click.echo(json.dumps(asdict(drained)))
     else:
@@ -132,7 +132,3 @@ def _leaving_at_once() -> Iterator[None]:
 
 def _look(port: Queue) -> Look | None:
     return look_at(port.stats()) if port.traits.counts else None
-
-
-def _is_empty(stats: QueueStats) -> bool:
-    return (stats.ready, stats.leased, stats.done, stats.dead) == (0, 0, 0, 0)

@@ -69,7 +69,7 @@ class Serving:
 
 
 def _origin_form(application: Application) -> Application:
-    """Takes requests as a proxy gets them too: `GET http://host/path`, which is how gcloud can be led here.
+    """Takes requests as a proxy gets them too, with a whole URL as their target, which is how gcloud can be led here.
 
     The host that was asked for stands in the scope as "asked_host".
     """

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from outlast.errors import SettingsError
-from outlast.item_files.folders import folder_rows
+from outlast.item_files.folders import LeftOut, folder_rows
 from outlast.item_files.lines import RowReader, csv_rows, jsonl_rows, tsv_rows, txt_rows
 from outlast.item_files.streams import STANDARD_INPUT, Meter, opened, shown
 from outlast.registry import open_store
@@ -30,13 +30,14 @@ _WILD = frozenset("*?[")
 class Source:
     """One thing to read items from. `name` is a path, a URL or "-"; `meter` tells how far it has been read.
 
-    `patterns` choose among the files of a folder.
+    `patterns` choose among the files of a folder, of which some are `left_out`.
     """
 
     name: str
     format: str = ""
     meter: Meter = field(default_factory=Meter)
     patterns: tuple[str, ...] = ()
+    left_out: LeftOut = field(default_factory=LeftOut)
 
     @property
     def shown(self) -> str:
@@ -50,7 +51,7 @@ class Source:
         answer; both at any time.
         """
         if self.format == _FOLDER:
-            return folder_rows(self.name, self.patterns)
+            return folder_rows(self.name, self.patterns, self.left_out)
         if self.format == _PARQUET:
             return self._parquet_rows(id_column)
         return self._text_rows(_READERS[self.format], id_column)
@@ -68,14 +69,23 @@ class Source:
                 yield row
 
 
-def find_sources(names: Sequence[str], *, format: str | None = None, patterns: Sequence[str] = ()) -> list[Source]:  # noqa: A002 - the option's name
+def find_sources(
+    names: Sequence[str],
+    *,
+    format: str | None = None,  # noqa: A002 - the option's name
+    patterns: Sequence[str] = (),
+    left_out: LeftOut | None = None,
+) -> list[Source]:
     """What the names mean, in their order, patterns expanded in the order of what they match.
 
     `format` is one of FORMATS, else it is seen from each name's ending, which may have .gz after it. `patterns` choose
-    among the files of folders. Raises SettingsError for what is not there, may not be read, or has no known format.
+    among the files of folders. What is `left_out` of folders, and of what a pattern matches, is passed over and noted.
+    Raises SettingsError for what is not there, may not be read, or has no known format.
     """
-    found = [one for name in names for one in _expanded(name)]
+    left_out = left_out or LeftOut()
+    found = [one for name in names for one in _expanded(name, left_out)]
     for one in found:
+        one.left_out = left_out
         if one.format == _FOLDER:
             one.patterns = tuple(patterns)
         else:
@@ -113,7 +123,7 @@ def _parquet() -> Any:
 # --- names and patterns ---------------------------------------------------------------------------------
 
 
-def _expanded(name: str) -> list[Source]:
+def _expanded(name: str, left_out: LeftOut) -> list[Source]:
     """What a name or pattern stands for; the format is told for folders only."""
     name = name.removeprefix("file://")
     if name == STANDARD_INPUT:
@@ -124,6 +134,7 @@ def _expanded(name: str) -> list[Source]:
     if os.path.lexists(name) or not _WILD & set(name):
         return [_local(name)]
     matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - names as the shell would write them
+    matches = [one for one in matches if not left_out.is_own(os.path.realpath(one))]
     if not matches:
         raise SettingsError(f"nothing matches {name!r}")
     return [_local(match) for match in matches]

@@ -11,6 +11,11 @@ _board: NoticeBoard | None = None
 _listener: SignalListener | None = None
 
 
+def is_listening() -> bool:
+    """Whether signals of this process are heard."""
+    return _listener is not None and _listener.is_installed
+
+
 def listen(surroundings: Surroundings) -> tuple[NoticeBoard, SignalListener]:
     """The board and listener of this process; made and installed at the first call, which also opens the sources."""
     global _board, _listener  # noqa: PLW0603 - signals belong to the process, so their listener does too

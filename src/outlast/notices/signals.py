@@ -6,7 +6,9 @@ What a signal means, as of 2026-11-29: SIGTERM is followed by SIGKILL after the 
 Run, Slurm's KillWait). SIGTSTP comes 10 s before Cloud Run migrates a CPU task to another machine, and SIGCONT after
 it; the state is kept, connections through a VPC break, and time has passed (Cloud Run, "Set task timeout for jobs").
 SIGUSR1 is what Slurm sends at `--signal=USR1@N`, up to 60 s earlier than N seconds before the time limit; or at a
-preemption, and then nobody says how long it takes (sbatch(1) of Slurm 22.05).
+preemption, and then nobody says how long it takes (sbatch(1) of Slurm 22.05). SIGHUP: the terminal that the process
+was started from is gone, an ssh connection that broke, say; whoever wants to go on then has it ignored (nohup) or
+handles it himself, and both are left alone (signal(7), nohup(1); 2026-11-30).
 """
 
 import atexit
@@ -30,6 +32,7 @@ _OF_A_MIGRATION = {
     "SIGTSTP": "the task is about to be moved to another machine: connections may break, and time will have passed",
     "SIGCONT": "the task goes on after a pause; it may be on another machine",
 }
+_HANG_UP = signal.SIGHUP
 _BEFORE_A_LIMIT = frozenset({"SIGUSR1", "SIGUSR2"})
 # A signal further ahead of the limit than an hour (and the minute that Slurm may be early) is no warning of it, but
 # perhaps of a preemption, which leaves much less.
@@ -40,6 +43,8 @@ def disruption_of(name: str, surroundings: Surroundings) -> Disruption:
     """What the signal of that name, heard now, says will happen."""
     if name in surroundings.facts.migration_signals:
         return Disruption(name, _OF_A_MIGRATION.get(name, "the task is being moved to another machine"), "advisory")
+    if name == _HANG_UP.name:
+        return Disruption(name, f"{name}: the terminal was closed", "final")
     if name not in _BEFORE_A_LIMIT:
         return Disruption(name, f"{name} from the platform or the user", "final")
     left = _seconds_to_the_time_limit(surroundings)
@@ -73,12 +78,19 @@ class SignalListener:
     def __init__(self, board: NoticeBoard, surroundings: Surroundings) -> None:
         self._board, self._surroundings = board, surroundings
         names = [name for name in surroundings.facts.notice_sources if name.startswith("SIG")]
-        self._signals = tuple(signal.Signals[name] for name in (*names, *surroundings.facts.migration_signals))
+        self._always = tuple(signal.Signals[name] for name in (*names, *surroundings.facts.migration_signals))
+        self._signals = self._always
         self._earlier: dict[int, Handler] = {}
         self._told = False
         self._forking = threading.local()
         self._reader: socket.socket | None = None
         self._writer: socket.socket | None = None
+        self._earlier_wakeup: _Descriptor | None = None
+        self._minds_forks = False
+
+    @property
+    def is_installed(self) -> bool:
+        return self._reader is not None
 
     def install(self) -> None:
         """Begins to listen, if it does not yet."""
@@ -87,19 +99,23 @@ class SignalListener:
         if threading.current_thread() is not threading.main_thread():
             if not self._told:
                 self._surroundings.console.warning(
-                    "the job runs in a side thread, where Python allows no signal handlers: SIGTERM is not heard; "
-                    "periodic saves go on"
+                    "this runs in a side thread, where Python allows no signal handlers: SIGTERM is not heard; "
+                    "periodic saves go on, and leases are renewed"
                 )
             self._told = True
             return
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
+        hangs_up = signal.getsignal(_HANG_UP) is signal.SIG_DFL and _HANG_UP not in self._always
+        self._signals = (*self._always, _HANG_UP) if hangs_up else self._always
         # The wakeup descriptor first: from the first handler on, every signal is heard.
         earlier = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         for number in self._signals:
             self._earlier[number] = signal.signal(number, self._handle)
-        os.register_at_fork(before=self._block, after_in_parent=self._unblock, after_in_child=self._forget_in_child)
-        arguments = (self._reader, self._signals, self._board, self._surroundings, _Descriptor.of(earlier))
+        if not self._minds_forks:
+            os.register_at_fork(before=self._block, after_in_parent=self._unblock, after_in_child=self._forget_in_child)
+        self._minds_forks, self._earlier_wakeup = True, _Descriptor.of(earlier)
+        arguments = (self._reader, self._signals, self._board, self._surroundings, self._earlier_wakeup)
         threading.Thread(target=_listen, args=arguments, name="outlast-listener", daemon=True).start()
         atexit.register(self._let_go)
 
@@ -113,6 +129,26 @@ class SignalListener:
         for number, earlier in self._earlier.items():
             if callable(earlier) and signal.getsignal(number) == self._handle:
                 signal.signal(number, earlier)
+
+    def uninstall(self) -> None:
+        """As if it had never been installed: for a job that could not begin, and has nothing to hear.
+
+        Only the main thread can. What was heard before is still told.
+        """
+        if threading.current_thread() is not threading.main_thread() or self._writer is None:
+            return
+        for number, earlier in self._earlier.items():
+            if signal.getsignal(number) == self._handle:
+                signal.signal(number, earlier if earlier is not None else signal.SIG_DFL)
+        self._earlier = {}
+        now = signal.set_wakeup_fd(-1)
+        if now != self._writer.fileno():  # somebody else has taken it meanwhile
+            signal.set_wakeup_fd(now)
+        elif self._earlier_wakeup is not None and self._earlier_wakeup.is_open:
+            signal.set_wakeup_fd(self._earlier_wakeup.number)
+        atexit.unregister(self._let_go)
+        self._writer.close()  # which ends the thread
+        self._reader = self._writer = None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         """Runs in the main thread when it is next in the interpreter, long after `_listen` may have heard."""
@@ -170,9 +206,14 @@ class _Descriptor:
             return None
         return cls(number, status.st_dev, status.st_ino)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the number still stands for the same file."""
+        return _Descriptor.of(self.number) == self
+
     def write(self, data: bytes) -> None:
         """Writes if it is still the same; what does not fit is dropped, as the interpreter does."""
-        if _Descriptor.of(self.number) == self:
+        if self.is_open:
             with suppress(OSError):
                 os.write(self.number, data)
 
@@ -184,17 +225,18 @@ def _listen(
     surroundings: Surroundings,
     earlier_wakeup: _Descriptor | None,
 ) -> None:
-    """The listener's thread."""
+    """The listener's thread; it ends when nobody can write to it any more."""
     known: Mapping[int, str] = {int(number): number.name for number in signals}
     echoes: set[int] = set()  # heard by the descriptor; the Python handler will say them once more
-    while heard := reader.recv(64):
-        if earlier_wakeup is not None:  # an event loop that had it before goes on working
-            earlier_wakeup.write(bytes(number for number in heard if number < _FROM_HANDLER))
-        for byte in heard:
-            number = byte & ~_FROM_HANDLER
-            if byte & _FROM_HANDLER and number in echoes:
-                echoes.discard(number)
-            elif number in known:
-                board.post(known[number], disruption_of(known[number], surroundings))
-                if byte < _FROM_HANDLER:
-                    echoes.add(number)
+    with reader:
+        while heard := reader.recv(64):
+            if earlier_wakeup is not None:  # an event loop that had it before goes on working
+                earlier_wakeup.write(bytes(number for number in heard if number < _FROM_HANDLER))
+            for byte in heard:
+                number = byte & ~_FROM_HANDLER
+                if byte & _FROM_HANDLER and number in echoes:
+                    echoes.discard(number)
+                elif number in known:
+                    board.post(known[number], disruption_of(known[number], surroundings))
+                    if byte < _FROM_HANDLER:
+                        echoes.add(number)

@@ -170,7 +170,7 @@ class JsonlSink:
 
     def _page(self, after: str, most: int) -> list[Result]:
         """The next results in the order of ids, read while nobody writes."""
-        with locked(self._path, self._url, shared=True) as file, suppress(IndexUnusable):
+        with locked(self._path, self._url, shared=True) as file, suppress(IndexUnusable):  # it is mended below
             if self._is_current():
                 return _read(file, self._index.page(after, most))
         return self._exclusively(lambda repair, _cover: _read(repair.file, self._index.page(after, most)))

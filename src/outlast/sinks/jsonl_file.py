@@ -120,7 +120,7 @@ class LockedFile:
             os.replace(name, self.path)
         except BaseException:
             os.close(copy)
-            with suppress(OSError):
+            with suppress(OSError):  # the next one who opens the file removes it
                 os.unlink(name)
             raise
         old, self.handle = self.handle, copy

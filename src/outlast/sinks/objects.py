@@ -140,7 +140,7 @@ class ObjectSink:
 
     def _announce(self, version: str) -> None:
         """Before the first object of a version, so that whoever stores another one knows where to look."""
-        with suppress(ObjectExists):
+        with suppress(ObjectExists):  # announced before, by whomever
             self._store.create(f"{_VERSIONS}/{version}.version", b"")
         self._announced.add(version)
 

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from outlast.errors import ObjectExists, ObjectMissing, OutlastError, SinkUnreachable
-from outlast.ports import Store, StoredObject
+from outlast.ports import BulkStore, Store, StoredObject
 from outlast.sinks.parquet_index import whole_parts
 from outlast.sinks.parquet_layout import (
     Compaction,
@@ -84,7 +84,7 @@ def _write(store: Store, now: Compaction, waiting: Sequence[Part], number: int, 
             size = store.write(name, as_file(chain([first], tables), file_bytes))
             files[-1] = StoredObject(name, size)
     except BaseException as error:
-        with suppress(OutlastError):
+        with suppress(OutlastError):  # the next compaction removes them, and `error` is what went wrong
             _delete(store, [file.name for file in files])
         if isinstance(error, ObjectMissing) and newest_compaction(store)[0].number >= number:
             return None
@@ -137,5 +137,10 @@ def _delete(store: Store, names: Sequence[str]) -> None:
     if not names:
         return
     with ThreadPoolExecutor(_DELETERS, "outlast-deletes") as deleters:
-        for _ in deleters.map(store.delete, names):
+        if isinstance(store, BulkStore):
+            size = store.delete_batch
+            done = deleters.map(store.delete_all, [names[at : at + size] for at in range(0, len(names), size)])
+        else:
+            done = deleters.map(store.delete, names)
+        for _ in done:
             pass

@@ -72,6 +72,8 @@ class SqliteSink:
             own.executemany(self._upsert, rows)
 
     def results(self) -> Iterator[Result]:
+        if not self._file.exists:  # to look for it makes no file
+            raise SettingsError(f"sink={self._url!r}: there is no file {self._file.path}")
         last, most = "", FIRST_ROWS
         select = f"SELECT id, value, version, claim FROM {self._table} WHERE id > ? ORDER BY id LIMIT ?"
         while True:

@@ -67,6 +67,8 @@ def _emulator(env: Mapping[str, str]) -> str | None:
 class GcsBucket:
     """A Cloud Storage bucket, as an objects.Bucket."""
 
+    delete_batch = 1
+
     def __init__(self, name: str, emulator: str | None) -> None:
         self._name, self._emulated = name, emulator is not None
         self._host = emulator or _HOST

@@ -90,6 +90,8 @@ class Bucket(Protocol):
         """(key, size in bytes) of all objects whose keys begin with `prefix`, which is '' or ends in '/'."""
         ...
 
+    delete_batch: int  # how many objects one request removes
+
     def delete(self, keys: Sequence[str]) -> None:
         """Removes objects; no error for those that are gone."""
         ...
@@ -158,6 +160,16 @@ class BucketStore:
         with self._answering("delete", name):
             segments = [self._root + entry.name for entry in self._entries(folder_of(name))]
             self._bucket.delete([key, *segments])
+
+    @property
+    def delete_batch(self) -> int:
+        return self._bucket.delete_batch
+
+    def delete_all(self, names: Sequence[str]) -> None:
+        keys = [self._key(name) for name in names]
+        if keys:
+            with self._answering("delete", names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"):
+                self._bucket.delete(keys)
 
     def settle(self, prefix: str) -> None:
         """Nothing to do: what a bucket lists is durable."""

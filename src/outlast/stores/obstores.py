@@ -69,6 +69,9 @@ def retry_settings() -> "RetryConfig":
 class ObstoreBucket:
     """An S3 bucket or Azure container, as an objects.Bucket. `large`: the client for requests that move much."""
 
+    # DeleteObjects of S3 takes as many; Azure's Blob Batch takes 256, and the client splits what is more (2026-11-30).
+    delete_batch = 1000
+
     def __init__(self, client: "S3Store | AzureStore", large: "S3Store | AzureStore") -> None:
         self._client, self._large = client, large
 
@@ -118,9 +121,23 @@ class ObstoreBucket:
                     yield entry["path"], entry["size"]
 
     def delete(self, keys: Sequence[str]) -> None:
+        if len(keys) > 1 and self._delete_together(keys):
+            return
         for key in keys:
             with suppress(Absent), _translating():
                 obstore.delete(self._client, key)
+
+    def _delete_together(self, keys: Sequence[str]) -> bool:
+        """Whether one request, or few, did it; if not, one by one shows for which it does not, and why.
+
+        Not every service that speaks S3 has DeleteObjects, and some say of one that is gone that it is not there.
+        """
+        try:
+            with _translating():
+                obstore.delete(self._client, list(keys))
+        except (Absent, Refused, Unanswered):
+            return False
+        return True
 
 
 class _PastTheEnd(Exception):

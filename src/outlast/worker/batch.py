@@ -31,8 +31,9 @@ class BatchFunction:
     def run(self) -> Drained:
         """Works until nothing is left, for this worker or any other.
 
-        Raises Interrupted, with the platform's exit code, when it has to leave before; SettingsError,
-        QueueUnreachable and SinkUnreachable; LoopMisused for an answer that is not about the items.
+        Raises Interrupted, with the platform's exit code, when it has to leave before; EveryItemFailed when nothing
+        but errors came of the first 100 items (or three chunks); SettingsError, QueueUnreachable and SinkUnreachable;
+        LoopMisused for an answer that is not about the items.
         """
         with console_for(os.environ).telling(), self._make() as worker:
             if not worker.has_work():
@@ -41,7 +42,7 @@ class BatchFunction:
             with worker.preparing():
                 more = () if setup is None else (setup(),)
             calling = Calling(
-                self.function, more, worker.pace, worker.limit, leaves=lambda: worker.board.notice is not None
+                self.function, more, worker.times, worker.limit, leaves=lambda: worker.board.notice is not None
             )
             while (chunk := worker.next_chunk()) is not None:
                 calling.run(chunk)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from outlast.errors import Interrupted, ItemError, LoopMisused, OutlastError
 from outlast.worker.chunk import Chunk, Item
-from outlast.worker.pace import Pace
+from outlast.worker.item_times import ItemTimes
 from outlast.worker.time_limit import ItemTimeLimit, TookTooLong
 
 Function = Callable[..., object]
@@ -31,12 +31,12 @@ class Calling:
         self,
         function: Function,
         more: Sequence[object],
-        pace: Pace,
+        times: ItemTimes,
         limit: ItemTimeLimit,
         *,
         leaves: Callable[[], bool],
     ) -> None:
-        self._function, self._more, self._pace, self._limit = function, more, pace, limit
+        self._function, self._more, self._times, self._limit = function, more, times, limit
         self._leaves, self._owner = leaves, os.getpid()
         self._yields = inspect.isgeneratorfunction(function)
 
@@ -90,7 +90,7 @@ class Calling:
         given, began = list(items), time.monotonic()
         with self._limit.around(len(items)):
             answer = self._function(given, *self._more)
-        self._pace.note(time.monotonic() - began, len(items))
+        self._times.note(time.monotonic() - began, len(items))
         if not isinstance(answer, Mapping) and [id(one) for one in given] != [id(one) for one in items]:
             raise LoopMisused(
                 "the function changed the list of items that it was given, so nobody can tell whose result is whose; "
@@ -114,7 +114,7 @@ class Calling:
                 for item in left.values():
                     chunk.fail(item, "the function gave no result for it")
                 return
-            self._pace.note(time.monotonic() - began, 1)
+            self._times.note(time.monotonic() - began, 1)
             if not isinstance(pair, tuple) or len(pair) != 2:
                 raise LoopMisused(f"the generator gave {type(pair).__name__}; it is to yield (id, value) pairs")
             name = pair[0].id if isinstance(pair[0], Item) else pair[0]

@@ -12,7 +12,7 @@ from outlast.notices import Notice
 from outlast.notices.board import NoticeBoard
 from outlast.settings import Surroundings
 from outlast.worker.chunk import Chunk
-from outlast.worker.pace import Pace
+from outlast.worker.item_times import ItemTimes
 from outlast.worker.settling import Settling
 from outlast.worker.supply import Ahead, Direct, Leasing
 
@@ -38,12 +38,12 @@ class Drain:
         *,
         leasing: Leasing,
         settling: Settling,
-        pace: Pace,
+        times: ItemTimes,
         items: int,
         last: Callable[[], None],
     ) -> None:
         self._board, self._around, self._supply, self._leasing = board, around, supply, leasing
-        self._settling, self._pace, self._items, self._last = settling, pace, items, last
+        self._settling, self._times, self._items, self._last = settling, times, items, last
         self._changed = threading.Condition()
         self._chunk: Chunk | None = None
         self._chunk_began = 0.0
@@ -89,7 +89,7 @@ class Drain:
         """Ends the process now, with the interrupted code."""
         self._around.console.notice(f"{said}; leaving with exit code {self._around.interrupted_exit_code}")
         for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError, AttributeError):
+            with suppress(OSError, ValueError, AttributeError):  # broken, closed, or none at all
                 stream.flush()
         self._last()
         os._exit(self._around.interrupted_exit_code)
@@ -106,7 +106,7 @@ class Drain:
             chunk, began = self._chunk, self._chunk_began
         if chunk is not None:
             chunk.stops.set()
-        with suppress(ExitingError):
+        with suppress(ExitingError):  # then what waits runs out; what is in progress is still to be settled
             self._supply.stop()
         if chunk is None:
             self._between_chunks(notice)
@@ -129,7 +129,7 @@ class Drain:
         if chunk is not None:
             self._cut(chunk, notice)
         self.leaves.set()
-        with suppress(ExitingError):
+        with suppress(ExitingError):  # then it runs out
             self._leasing.give_back_unseen()
         why = "nothing was begun" if prepares else "nothing was in progress"
         self.leave(f"{notice.source}: {why}")
@@ -147,7 +147,7 @@ class Drain:
     def _goes_on(self, notice: Notice) -> bool:
         if notice.kind == "final":
             return False
-        chunk_seconds = self._pace.p95_seconds(self._items) or 0.0
+        chunk_seconds = self._times.p95_seconds(self._items) or 0.0
         return self._usable_seconds(notice) > max(_ADVANCE_SECONDS, _ADVANCE_CHUNKS * chunk_seconds)
 
     def _usable_seconds(self, notice: Notice) -> float:
@@ -157,7 +157,7 @@ class Drain:
 
     def _fits(self, notice: Notice, chunk: Chunk, began: float) -> bool:
         """Whether what is in progress ends in time, most probably; where nothing is known it is tried."""
-        takes = self._pace.p95_seconds(len(chunk.in_progress()))
+        takes = self._times.p95_seconds(len(chunk.in_progress()))
         if takes is None:
             return True
         elapsed = self._around.clock.monotonic_seconds() - began
@@ -186,7 +186,7 @@ class Drain:
         self.leaves.set()
         stored = self._settling.computed
         try:
-            with suppress(ExitingError):
+            with suppress(ExitingError):  # nothing of it is acknowledged then, and all of it given back
                 self._settling.settle(chunk)
             with suppress(ExitingError):  # what could not be stored is computed again
                 self._settling.give_back(chunk, chunk.open_ids())

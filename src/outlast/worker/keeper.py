@@ -84,7 +84,7 @@ class Keeper:
         self._ended.set()
         process, self._process = self._process, None
         if process is not None and process.stdin is not None:
-            with suppress(OSError):
+            with suppress(OSError):  # it has ended by itself
                 process.stdin.close()
             try:
                 process.wait(_LEAVES_WITHIN_SECONDS)

@@ -38,7 +38,7 @@ def keep(url: str, handle: int, seconds: float, worker: int) -> None:
         if not _is_stopped(worker):
             _renew(queue, table, seconds)
     for renewal in _held(table):  # it died with these
-        with suppress(ExitingError):
+        with suppress(ExitingError):  # then it runs out
             queue().expire(renewal)
 
 

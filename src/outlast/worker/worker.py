@@ -1,10 +1,11 @@
 """The worker: leases chunks, hands them to the program, settles them, and leaves when it is told to."""
 
+import atexit
 import os
 import shlex
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -17,7 +18,7 @@ from outlast.exits import exit_watch
 from outlast.items import Queue as Port
 from outlast.items import Sink
 from outlast.notices import Notice
-from outlast.notices.process import listen
+from outlast.notices.process import is_listening, listen
 from outlast.registry import open_sink, with_ledger
 from outlast.settings import console_for, look_around
 from outlast.urls import masked
@@ -25,12 +26,13 @@ from outlast.worker.calling import reason_of
 from outlast.worker.chunk import Chunk
 from outlast.worker.drain import Drain
 from outlast.worker.front import Queue, port_of
+from outlast.worker.item_times import ItemTimes
 from outlast.worker.keeper import Keeper
 from outlast.worker.options import Duration, Load, checked_options
-from outlast.worker.pace import Pace
 from outlast.worker.settling import Settling
 from outlast.worker.supply import Ahead, Direct, Leasing
 from outlast.worker.time_limit import ItemTimeLimit
+from outlast.worker.trial import Trial
 
 _FEW_ITEMS = 100_000  # more than a sink for thousands is good for
 _FIRST_WAIT_SECONDS = 0.02
@@ -62,7 +64,7 @@ class Worker:
     it raises outlast.Interrupted between two items, and leaves the process while an item runs that does not fit any
     more.
     Options are those of `outlast.batch`; `item_timeout` is refused in a loop of your own, where nobody sees how long an
-    item takes. Errors: SettingsError, QueueUnreachable, SinkUnreachable.
+    item takes. Errors: SettingsError, QueueUnreachable, SinkUnreachable, EveryItemFailed.
     """
 
     def __init__(
@@ -98,7 +100,9 @@ class Worker:
         self._own: list[Port | Sink] = [self.queue] if isinstance(queue, str) else []
         self._own += [self.sink] if isinstance(sink, str) else []
         self._told_that_it_waits = False
-        self.pace = Pace()
+        self.times = ItemTimes()
+        self._trial = Trial(self.options.chunk)
+        self._ends = ExitStack()
         self._chunk: Chunk | None = None
         self._chunk_began = 0.0
         self._entered = self._finished = False
@@ -107,21 +111,31 @@ class Worker:
         if self._entered:
             raise LoopMisused("this Worker was entered before; make a new one")
         with console_for(os.environ).telling():
-            self._enter()
+            self._entered, self._owner = True, os.getpid()
+            self.around, hears_already = look_around(os.environ), is_listening()
+            self.board, self._listener = listen(self.around)
+            self._took_signals = not hears_already
+            try:
+                self._enter()
+            except BaseException as error:
+                self._end_everything(error)
+                raise
         return self
 
     def _enter(self) -> None:
-        self._entered, self._owner = True, os.getpid()
-        self.around = look_around(os.environ)
-        self.board, self._listener = listen(self.around)
+        """What is begun here ends with `_ends`, however far this comes."""
+        for place in reversed(self._own):
+            self._ends.callback(place.close)
         self.sink.prepare()
         self._keeper = Keeper(self.queue, self.options.lease_seconds, self.console, self._on_lost)
+        self._ends.callback(self._keeper.close)
         self._leasing = Leasing(self.queue, self.sink, self.options, self._keeper)
         self._supply: Ahead | Direct = (
             Direct(self._leasing)
             if self.options.load is None
             else Ahead(self._leasing, self.options.load, self.options)
         )
+        self._ends.callback(self._supply.stop)
         self._settling = Settling(self.queue, self.sink, self.options)
         self._drain = Drain(
             self.board,
@@ -129,11 +143,15 @@ class Worker:
             self._supply,
             leasing=self._leasing,
             settling=self._settling,
-            pace=self.pace,
+            times=self.times,
             items=self.options.chunk,
             last=self._keeper.close,
         )
+        self._ends.callback(self._drain.close)
         self.limit = ItemTimeLimit(self.options.item_timeout_seconds, self._overrun, self._keeper.limit)
+        self._ends.callback(self.limit.close)
+        atexit.register(self._leave_behind)
+        self._ends.callback(atexit.unregister, self._leave_behind)
         self.board.serve(self._on_notice, self._at_deadline, self._leave_code, self._on_word)
         exit_watch().watch(self._code_now, _nothing)
 
@@ -153,6 +171,8 @@ class Worker:
             raise LoopMisused("this is a forked child, and the loop belongs to its parent; end it with os._exit")
         with self.console.telling():
             self._settle_current()
+            if self._trial.failed and not self._drain.begun.is_set():
+                self._judge()
             return self._next_chunk()
 
     def _next_chunk(self) -> Chunk | None:
@@ -186,6 +206,8 @@ class Worker:
         lease = self.queue.lease(1, options.lease_seconds, begin=False, max_deaths=options.max_deaths)
         if lease is not None:
             self.queue.release(lease, [item.id for item in lease.items])
+            return True
+        if not self._nothing_is_left(time.monotonic()):  # published at this moment, or nobody can know
             return True
         if stats.done:
             self.console.info(
@@ -225,13 +247,17 @@ class Worker:
             if error is None:
                 raise
         finally:
-            self._drain.close()
-            self.limit.close()
-            self._keeper.close()
-            for place in self._own:
-                place.close()
+            self._end_everything(error)
+
+    def _end_everything(self, error: BaseException | None) -> None:
+        """Threads, the keeper, connections; and, where no notice is to be obeyed, what was done to signals."""
+        try:
+            self._ends.close()
+        finally:
             if error is None:
                 self._listener.put_back()
+            elif self.board.notice is None and self._took_signals:
+                self._listener.uninstall()
 
     # --- one chunk ----------------------------------------------------------------------------------
 
@@ -246,14 +272,26 @@ class Worker:
             return
         values, failures = chunk.unsettled()
         if not chunk.timed:
-            self.pace.note(time.monotonic() - self._chunk_began, len(values) + len(failures))
+            self.times.note(time.monotonic() - self._chunk_began, len(values) + len(failures))
         if not chunk.stops.is_set():
             for item in chunk.pending():
                 reason = "the loop went on without a result for it"
                 chunk.fail(item, reason if item.load_error is None else reason_of(item.load_error))
+        failures = chunk.unsettled()[1]
         self._settling.settle(chunk)
         self._settling.give_back(chunk, chunk.open_ids())
         self._end(chunk)
+        if self._settling.computed:
+            self._trial.passed()
+        else:
+            self._trial.note(chunk, failures)
+
+    def _judge(self) -> None:
+        """Raises EveryItemFailed if the function fails for whatever it is given."""
+        stats = self.queue.stats()
+        elsewhere = None if stats.done is None else stats.done - self._leasing.known
+        again = f"outlast queue retry {shlex.quote(masked(self.queue.url))}"
+        self._trial.judge(elsewhere, then=f"{again} ({stats.dead} are dead)" if stats.dead else "start again")
 
     def _end_current(self, error: BaseException | None) -> None:
         """The loop was left: what is finished counts, and an item that ended it with an error has failed."""
@@ -284,10 +322,17 @@ class Worker:
     def _nothing_is_left(self, empty_since: float) -> bool:
         stats = self.queue.stats()
         if stats.left is not None:
+            if (stats.left, stats.done, stats.dead) == (0, 0, 0):
+                self.console.warning(
+                    f"queue {masked(self.queue.url)} holds no items, and never did: is it the one that you mean? "
+                    "outlast publish fills it"
+                )
             if stats.left == 0 and stats.dead:
+                why = self._trial.reason if not stats.done else ""
+                every = f"; no item has a result, and the last failed with: {why}" if why else ""
                 self.console.warning(
                     f"{stats.dead} dead {'letter' if stats.dead == 1 else 'letters'}; see outlast queue dead "
-                    f"{shlex.quote(masked(self.queue.url))}"
+                    f"{shlex.quote(masked(self.queue.url))}{every}"
                 )
             return stats.left == 0
         idle = self.options.idle_seconds
@@ -328,6 +373,22 @@ class Worker:
         self.console.notice(f"{said}; leaving with exit code {self.around.interrupted_exit_code}")
         raise Interrupted(self.around.interrupted_exit_code, said)
 
+    def _leave_behind(self) -> None:
+        """The process ends in order while the loop is in a side thread, which nobody waits for: no item is to blame."""
+        if os.getpid() != self._owner:
+            return
+        self._drain.begun.set()
+        chunk = self._chunk
+        if chunk is not None:
+            chunk.stops.set()
+        with suppress(ExitingError):  # then leases run out
+            self._supply.stop()
+            self._leasing.give_back_unseen()
+            if chunk is not None:
+                self._settling.settle(chunk)
+                self._settling.give_back(chunk, chunk.open_ids())
+        self._keeper.close()
+
     # --- called by other threads --------------------------------------------------------------------
 
     def _on_notice(self, notice: Notice) -> None:
@@ -341,7 +402,7 @@ class Worker:
             time.sleep(self.board.patience_seconds(notice))
         self.console.error(f"{notice.source}: the worker did not end within its grace; what it holds is given back")
         chunk = self._chunk
-        with suppress(ExitingError):
+        with suppress(ExitingError):  # the process ends here in any case; then its leases run out
             self._leasing.give_back_unseen()
             if chunk is not None:
                 self._settling.abandon(chunk)

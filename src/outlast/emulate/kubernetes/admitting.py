@@ -8,7 +8,7 @@ from typing import Any
 from outlast.emulate.kubernetes import defaulting
 from outlast.emulate.kubernetes.copying import copied
 from outlast.emulate.kubernetes.kinds import BY_NAME, Kind
-from outlast.emulate.kubernetes.problems import Refused, bad_request, forbidden, not_found
+from outlast.emulate.kubernetes.problems import Refused, forbidden, not_found
 from outlast.emulate.kubernetes.store import Store
 
 Json = dict[str, Any]
@@ -73,8 +73,6 @@ def _priority_class(store: Store, name: str | None) -> Json | None:
 
 def admit_change(kind: Kind, old: Json, made: Json) -> None:
     """What a write may not take away: a pod's place and what creation gave it."""
-    if kind.name in ("Pod", "Job") and "spec" not in made:
-        raise bad_request(f"{kind.name} has no spec")
     if kind.name == "Pod":
         for name in ("enableServiceLinks", "priority", "preemptionPolicy", "serviceAccountName", "serviceAccount"):
             if name in old["spec"]:

@@ -10,14 +10,14 @@ import yaml
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
-from outlast.emulate.kubernetes import asking, budgets, discovery, patching
+from outlast.emulate.kubernetes import asking, budgets, discovery, patching, protobuf_bodies
 from outlast.emulate.kubernetes.asking import Asked
 from outlast.emulate.kubernetes.pod_logs import LogBook
 from outlast.emulate.kubernetes.problems import Refused, bad_request
 from outlast.emulate.kubernetes.store import Store
 from outlast.emulate.kubernetes.streaming import LogOptions, Watched, log, watch
 from outlast.emulate.kubernetes.tables import parsed, partial, table
-from outlast.emulate.kubernetes.verbs import Verbs, populate
+from outlast.emulate.kubernetes.verbs import How, Verbs, populate
 from outlast.emulate.serving import Receive, Scope, Send
 
 Json = dict[str, Any]
@@ -28,6 +28,7 @@ _PATCHES: dict[str, Callable[[Json, Any], Any]] = {
     "application/merge-patch+json": patching.merge,
     "application/strategic-merge-patch+json": patching.strategic,
 }
+_APPLY = "application/apply-patch+yaml"
 
 
 class KubernetesApi:
@@ -49,8 +50,6 @@ class KubernetesApi:
             return
         except Refused as refused:
             response = JSONResponse(refused.status(), refused.code)
-            if refused.code == 429:
-                response.headers["Retry-After"] = "1"
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
@@ -159,7 +158,7 @@ class KubernetesApi:
 
     async def _create(self, request: Request, asked: Asked) -> Response:
         warnings: list[str] = []
-        how, body = asking.how(request.query_params), await _body(request)
+        how, body = _how(request), await _body(request)
         made = self.verbs.create(asked.kind.name, body, asked.namespace, how, warnings)
         return _warned(self._shaped(request, asked, made, 201), warnings)
 
@@ -171,7 +170,7 @@ class KubernetesApi:
             await _body(request),
             asked.namespace,
             subresource=asked.subresource,
-            how=asking.how(request.query_params),
+            how=_how(request),
             warnings=warnings,
         )
         return _warned(self._shaped(request, asked, made), warnings)
@@ -179,8 +178,10 @@ class KubernetesApi:
     async def _patch(self, request: Request, asked: Asked) -> Response:
         warnings: list[str] = []
         media = request.headers.get("content-type", "").split(";")[0].strip()
+        if media == _APPLY:
+            return await self._apply(request, asked)
         if media not in _PATCHES:
-            known = ", ".join(_PATCHES)
+            known = ", ".join([*_PATCHES, _APPLY])
             why = f"the body of the request was in an unknown format - accepted media types include: {known}"
             raise Refused(415, "UnsupportedMediaType", why)
         patch = await _body(request)
@@ -191,10 +192,26 @@ class KubernetesApi:
             _PATCHES[media],
             asked.namespace,
             subresource=asked.subresource,
-            how=asking.how(request.query_params),
+            how=_how(request),
             warnings=warnings,
         )
         return _warned(self._shaped(request, asked, made), warnings)
+
+    async def _apply(self, request: Request, asked: Asked) -> Response:
+        if not request.query_params.get("fieldManager"):
+            raise bad_request("fieldManager: Required value: is required for apply patch")
+        warnings: list[str] = []
+        is_new = self.store.find(asked.kind.name, asked.name, asked.namespace) is None
+        made = self.verbs.apply(
+            asked.kind.name,
+            asked.name,
+            await _body(request),
+            asked.namespace,
+            subresource=asked.subresource,
+            how=_how(request),
+            warnings=warnings,
+        )
+        return _warned(self._shaped(request, asked, made, 201 if is_new else 200), warnings)
 
     async def _delete(self, request: Request, asked: Asked) -> Response:
         body = await _body(request) if await request.body() else {}
@@ -274,11 +291,15 @@ def _about(path: str, accept: str) -> Response:
     return JSONResponse(found)
 
 
+def _how(request: Request) -> How:
+    return asking.how(request.query_params, request.headers.get("user-agent", ""))
+
+
 async def _body(request: Request) -> Any:
     media = request.headers.get("content-type", "").split(";")[0].strip()
     text = await request.body()
-    if media.endswith(("protobuf", "cbor")):
-        raise Refused(415, "UnsupportedMediaType", f"this server takes JSON and YAML, not {media}")
+    if media.endswith("protobuf"):
+        return protobuf_bodies.decoded(text)
     try:
         return yaml.safe_load(text) if media.endswith("yaml") else json.loads(text)
     except (ValueError, yaml.YAMLError) as wrong:

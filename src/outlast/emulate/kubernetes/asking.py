@@ -47,14 +47,19 @@ def not_allowed() -> Refused:
     return Refused(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
-def how(query: Mapping[str, str]) -> How:
-    """The options of a write."""
+def how(query: Mapping[str, str], agent: str) -> How:
+    """The options of a write; a client that gives its writes no name goes by the first word of its user agent."""
     validation = query.get("fieldValidation") or "Warn"
     if validation not in ("Ignore", "Warn", "Strict"):
         raise bad_request(
             f'fieldValidation: Unsupported value: "{validation}": supported values: "Ignore", "Strict", "Warn"'
         )
-    return How(field_validation=validation, dry_run=dry_run(query.get("dryRun")))
+    return How(
+        field_validation=validation,
+        dry_run=dry_run(query.get("dryRun")),
+        manager=query.get("fieldManager") or agent.split("/", maxsplit=1)[0] or "unknown",
+        force=flag(query, "force"),
+    )
 
 
 def dry_run(value: str | None) -> bool:

@@ -33,6 +33,9 @@ def fill(made: Json) -> None:
         "PersistentVolumeClaim": _claim,
         "PriorityClass": _priority_class,
     }.get(made["kind"])
+    if made["kind"] in ("Node", "PodDisruptionBudget"):
+        made.setdefault("spec", {})
+        made.setdefault("status", {})
     if filler is not None:
         filler(made)
 

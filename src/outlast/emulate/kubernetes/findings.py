@@ -44,6 +44,10 @@ class Findings:
     def invalid(self, path: str, value: Any, why: str) -> None:
         self.causes.append(Cause(path, "Invalid value", f"{shown(value)}: {why}"))
 
+    def wrong(self, path: str, why: str) -> None:
+        """An invalid value that is too large to be shown."""
+        self.causes.append(Cause(path, "Invalid value", why))
+
     def required(self, path: str, why: str = "") -> None:
         self.causes.append(Cause(path, "Required value", why))
 
@@ -71,6 +75,15 @@ class Findings:
     def at_most_items(self, path: str, value: list[Any], most: int) -> None:
         if len(value) > most:
             self.causes.append(Cause(path, "Too many", f"{len(value)}: must have at most {most} items"))
+
+    def is_label(self, text: str) -> bool:
+        return len(text) <= 63 and _LABEL.fullmatch(text) is not None
+
+    def domain_prefixed(self, path: str, value: str) -> None:
+        """`domain/name`."""
+        prefix, slash, name = value.partition("/")
+        if not slash or not name or not _SUBDOMAIN.fullmatch(prefix):
+            self.invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')
 
     def label(self, path: str, value: str) -> None:
         """A DNS label: at most 63 characters, lower case."""

@@ -19,12 +19,12 @@ _MOST_ANNOTATIONS = 256 * 1024  # bytes
 _LISTED = re.compile(r"^[Ll]ist\[(.+)\]$")
 _MOST_RULES = 20
 _MOST_EXIT_CODES = 255
-_MOST_PARALLEL_INDEXES = 100_000
+_MOST_INDEXES, _MOST_OF_MANY = 100_000, 10_000
 _JOB_NEVER_CHANGES = (
     "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy", "selector",
 )  # fmt: skip
 # What a suspended job's template may still get: where its pods are to run.
-_SCHEDULING = ("nodeSelector", "tolerations", "affinity", "schedulingGates")
+_SCHEDULING = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def check(made: Json) -> None:
@@ -140,16 +140,16 @@ def _job(found: Findings, spec: Json, meta: Json) -> None:
         "backoffLimitPerIndex", "maxFailedIndexes",
     ):  # fmt: skip
         found.not_negative(f"spec.{name}", spec.get(name))
+    if "managedBy" in spec:
+        found.domain_prefixed("spec.managedBy", spec["managedBy"])
     _indexes(found, spec, meta)
     _template(found, spec["template"], "spec.template")
     policy = spec["template"]["spec"]["restartPolicy"]
     at = "spec.template.spec.restartPolicy"
     if policy == "Always":
         found.required(at, 'valid values: "OnFailure", "Never"')
-    elif policy in ("OnFailure", "Never"):
-        for name in ("podFailurePolicy", "backoffLimitPerIndex"):
-            if name in spec and policy != "Never":
-                found.invalid(at, policy, f'only "Never" is supported when {name} is specified')
+    elif policy == "OnFailure" and "podFailurePolicy" in spec:
+        found.invalid(at, policy, 'only "Never" is supported when podFailurePolicy is specified')
     if "podFailurePolicy" in spec:
         _failure_policy(found, spec)
     allowed = ("Failed",) if "podFailurePolicy" in spec else ("Failed", "TerminatingOrFailed")
@@ -165,19 +165,55 @@ def _indexes(found: Findings, spec: Json, meta: Json) -> None:
     if not found.one_of("spec.completionMode", spec["completionMode"], ("Indexed", "NonIndexed")):
         return
     if spec["completionMode"] == "Indexed":
-        if "completions" not in spec:
-            found.required("spec.completions", "when completion mode is Indexed")
-        if spec["parallelism"] > _MOST_PARALLEL_INDEXES:
-            why = f"must be less than or equal to {_MOST_PARALLEL_INDEXES} when completion mode is Indexed"
-            found.invalid("spec.parallelism", spec["parallelism"], why)
-        last = max(0, spec.get("completions", 1) - 1)
-        found.label("metadata.name", f"{meta['name']}-{last}")  # the host name of the last pod
+        _indexed(found, spec, meta)
     else:
         for name in ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"):
             if name in spec:
                 found.invalid(f"spec.{name}", spec[name], "requires indexed completion mode")
     if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
         found.required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+
+
+def _indexed(found: Findings, spec: Json, meta: Json) -> None:
+    completions, failed = spec.get("completions"), spec.get("maxFailedIndexes", 0)
+    if completions is None:
+        found.required("spec.completions", "when completion mode is Indexed")
+        return
+    if spec["parallelism"] > _MOST_INDEXES:
+        why = f"must be less than or equal to {_MOST_INDEXES} when completion mode is Indexed"
+        found.invalid("spec.parallelism", spec["parallelism"], why)
+    if failed > completions:
+        found.invalid("spec.maxFailedIndexes", failed, "must be less than or equal to completions")
+    if failed > _MOST_INDEXES:
+        found.invalid("spec.maxFailedIndexes", failed, f"must be less than or equal to {_MOST_INDEXES}")
+    if completions > _MOST_INDEXES and "backoffLimitPerIndex" in spec:
+        if "maxFailedIndexes" not in spec:
+            found.required("spec.maxFailedIndexes", f"must be specified when completions is above {_MOST_INDEXES}")
+        for name, value in (("parallelism", spec["parallelism"]), ("maxFailedIndexes", failed)):
+            if value > _MOST_OF_MANY:
+                when = f"when completions are above {_MOST_INDEXES} and used with backoff limit per index"
+                found.invalid(f"spec.{name}", value, f"must be less than or equal to {_MOST_OF_MANY} {when}")
+    host = f"{meta['name']}-{max(0, completions - 1)}"
+    if not found.is_label(host):
+        found.invalid("metadata.name", meta["name"], f"will not able to create pod with invalid DNS label: {host}")
+    for number, rule in enumerate(_success_rules(found, spec)):
+        at = f"spec.successPolicy.rules[{number}]"
+        if "succeededCount" not in rule and "succeededIndexes" not in rule:
+            found.required(at, "at least one of succeededCount or succeededIndexes must be specified")
+        if (count := rule.get("succeededCount", 0)) > completions:
+            why = f"must be less than or equal to {completions} (the number of specified completions)"
+            found.invalid(f"{at}.succeededCount", count, why)
+
+
+def _success_rules(found: Findings, spec: Json) -> list[Json]:
+    if "successPolicy" not in spec:
+        return []
+    rules: list[Json] = spec["successPolicy"].get("rules") or []
+    if not rules:
+        why = "at least one rules must be specified when the successPolicy is specified"
+        found.required("spec.successPolicy.rules", why)
+    found.at_most_items("spec.successPolicy.rules", rules, _MOST_RULES)
+    return rules
 
 
 def _failure_policy(found: Findings, spec: Json) -> None:
@@ -193,9 +229,9 @@ def _failure_policy(found: Findings, spec: Json) -> None:
             found.invalid(f"{here}.action", "FailIndex", "requires the backoffLimitPerIndex to be set")
         codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
         if codes and conditions:
-            found.invalid(here, "", "specifying both OnExitCodes and OnPodConditions is not supported")
+            found.wrong(here, "specifying both OnExitCodes and OnPodConditions is not supported")
         elif not codes and not conditions:
-            found.invalid(here, "", "specifying one of OnExitCodes and OnPodConditions is required")
+            found.wrong(here, "specifying one of OnExitCodes and OnPodConditions is required")
         if codes:
             _exit_codes(found, codes, f"{here}.onExitCodes", containers)
         for place, condition in enumerate(conditions or []):
@@ -240,7 +276,8 @@ def _job_change(found: Findings, old: Json, new: Json) -> None:
 def _unscheduled(template: Json) -> Json:
     """A template without what may change while its job is suspended."""
     spec = {name: value for name, value in template["spec"].items() if name not in _SCHEDULING}
-    return {"spec": spec}
+    affinity = {name: value for name, value in spec.pop("affinity", {}).items() if name != "nodeAffinity"}
+    return spec | ({"affinity": affinity} if affinity else {})
 
 
 def _daemon_set(found: Findings, spec: Json) -> None:

@@ -6,19 +6,22 @@ Without HTTP: the emulator's own controllers use it too, so that what they make 
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from outlast.emulate.kubernetes import defaulting
+from outlast.emulate.kubernetes import applying, defaulting
 from outlast.emulate.kubernetes.admitting import admit, admit_change
+from outlast.emulate.kubernetes.applying import Writer
 from outlast.emulate.kubernetes.copying import copied
 from outlast.emulate.kubernetes.findings import shown
 from outlast.emulate.kubernetes.kinds import BY_NAME, Kind
-from outlast.emulate.kubernetes.problems import Refused, bad_patch, bad_request, conflict, forbidden
+from outlast.emulate.kubernetes.problems import Refused, bad_patch, bad_request, conflict, forbidden, not_found
 from outlast.emulate.kubernetes.schemas import decode
 from outlast.emulate.kubernetes.store import Store
 from outlast.emulate.kubernetes.validating import check, check_change
 
 Json = dict[str, Any]
+Sign = Callable[[Json], None]
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 # Pods of these go after all others when a node ends (scheduling.SystemCriticalPriority and above).
@@ -46,17 +49,30 @@ def populate(store: Store) -> None:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How a write is to be done. `field_validation`: "Strict" refuses unknown fields, "Warn" drops and tells them."""
+    """How a write is to be done. `field_validation`: "Strict" refuses unknown fields, "Warn" drops and tells them.
+
+    `manager`: the writer's name in managedFields; "" writes without a trace. `force`: an apply takes fields over.
+    """
 
     field_validation: str = "Warn"
     dry_run: bool = False
+    manager: str = ""
+    force: bool = False
+
+
+def _nothing(_: Json) -> None:
+    """Neither refuses nor signs."""
 
 
 class Verbs:
-    """The verbs over one store. `warnings` of a call are what a client prints as `Warning: …`."""
+    """The verbs over one store. `warnings` of a call are what a client prints as `Warning: …`.
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    `also` looks at every object that is to be made or changed, by whichever verb, after all other checks, and raises
+    Refused for what must not be: so a cluster says no to what it would otherwise ignore.
+    """
+
+    def __init__(self, store: Store, *, also: Callable[[Json], None] = _nothing) -> None:
+        self.store, self._also = store, also
 
     def create(
         self, kind_name: str, body: Any, namespace: str = "", how: How = How(), warnings: list[str] | None = None
@@ -64,25 +80,13 @@ class Verbs:
         """Adds an object. Refused in the API server's words if it may not be."""
         kind = BY_NAME[kind_name]
         made = self._decoded(kind, body, how, warnings)
-        meta = made["metadata"]
+        made["metadata"].pop("managedFields", None)
         self._place(kind, made, namespace)
-        if meta.get("resourceVersion"):
+        if made["metadata"].get("resourceVersion"):
             raise bad_request("resourceVersion should not be set on objects to be created")
-        for name in (*_SERVER_ONLY, "selfLink"):
-            meta.pop(name, None)
-        meta["uid"] = str(uuid.uuid4())
-        if not meta.get("name") and meta.get("generateName"):
-            meta["name"] = self.store.free_name(kind_name, meta.get("namespace", ""), meta["generateName"])
-        if kind.has_status and kind_name not in ("Node", "Namespace"):
-            made.pop("status", None)
-        defaulting.fill(made)
-        admit(self.store, made)
-        check(made)
-        answer = self.store.create(made, dry_run=how.dry_run)
-        if kind_name == "Namespace" and not how.dry_run:
-            account = {"metadata": {"name": "default"}}
-            self.create("ServiceAccount", account, namespace=meta["name"])
-        return answer
+        writer = Writer(how.manager)
+        sign = partial(applying.track, None, writer=writer, now=self.store.timestamp()) if how.manager else _nothing
+        return self._created(kind, made, how, sign)
 
     def replace(
         self,
@@ -103,7 +107,9 @@ class Verbs:
             meta_name = made["metadata"]["name"]
             raise bad_request(f"the name of the object ({meta_name}) does not match the name on the URL ({name})")
         made["metadata"]["name"] = name
-        return self._replaced(kind, self.store.get(kind_name, name, namespace), made, subresource, how)
+        old = self.store.get(kind_name, name, namespace)
+        sign = self._signer(old, made, subresource, how)
+        return self._replaced(kind, old, made, subresource=subresource, how=how, sign=sign)
 
     def patch(
         self,
@@ -129,7 +135,8 @@ class Verbs:
             _keep_identity(kind, old, made)
             fixed = made["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]
             try:
-                answer = self._replaced(kind, old, made, subresource, how)
+                sign = self._signer(old, made, subresource, how)
+                answer = self._replaced(kind, old, made, subresource=subresource, how=how, sign=sign)
             except Refused as refused:
                 if refused.reason != "Conflict" or fixed or attempt == _TRIES - 1:
                     raise
@@ -137,6 +144,48 @@ class Verbs:
                 if warnings is not None:
                     warnings.extend(told)
                 return answer
+        raise AssertionError("the last try answers or raises")
+
+    def apply(
+        self,
+        kind_name: str,
+        name: str,
+        config: Any,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        how: How = How(),
+        warnings: list[str] | None = None,
+    ) -> Json:
+        """Server-side apply: makes the object, or what the configuration says of it, so; `how.manager` owns it."""
+        kind = BY_NAME[kind_name]
+        if not how.manager:
+            raise bad_request(
+                "PatchOptions.meta.k8s.io is invalid: fieldManager: Required value: is required for apply patch"
+            )
+        wanted = self._decoded(kind, config, how, warnings, patch=config)
+        if wanted["metadata"].pop("managedFields", None):
+            raise bad_request("metadata.managedFields must be nil")
+        self._place(kind, wanted, namespace)
+        if wanted["metadata"].setdefault("name", name) != name:
+            raise bad_request(
+                f"the name of the object ({wanted['metadata']['name']}) does not match the one on the URL"
+            )
+        writer, now = Writer(how.manager, "Apply", subresource), self.store.timestamp()
+        for attempt in range(_TRIES):
+            old = self.store.find(kind_name, name, namespace)
+            if old is None and subresource:
+                raise not_found(kind, name)
+            sign = partial(_own, old, config=wanted, writer=writer, now=now)
+            try:
+                if old is None:
+                    return self._created(kind, copied(wanted), how, sign)
+                made = applying.apply(old, wanted, writer, force=how.force)
+                return self._replaced(kind, old, made, subresource=subresource, how=how, sign=sign)
+            except Refused as refused:
+                raced = refused.reason in ("Conflict", "AlreadyExists") and not refused.is_of_fields
+                if not raced or wanted["metadata"].get("resourceVersion") or attempt == _TRIES - 1:
+                    raise
         raise AssertionError("the last try answers or raises")
 
     def delete(self, kind_name: str, name: str, namespace: str = "", options: Json | None = None) -> Json:
@@ -181,8 +230,35 @@ class Verbs:
         if unknown and how.field_validation == "Warn" and warnings is not None:
             warnings.extend(unknown)
         made.setdefault("metadata", {})
-        made["metadata"].pop("managedFields", None)
         return made
+
+    def _created(self, kind: Kind, made: Json, how: How, sign: Sign) -> Json:
+        meta = made["metadata"]
+        for name in (*_SERVER_ONLY, "selfLink"):
+            meta.pop(name, None)
+        meta["uid"] = str(uuid.uuid4())
+        if not meta.get("name") and meta.get("generateName"):
+            meta["name"] = self.store.free_name(kind.name, meta.get("namespace", ""), meta["generateName"])
+        if kind.has_status and kind.name not in ("Node", "Namespace"):
+            made.pop("status", None)
+        defaulting.fill(made)
+        admit(self.store, made)
+        check(made)
+        self._also(made)
+        sign(made)
+        answer = self.store.create(made, dry_run=how.dry_run)
+        if kind.name == "Namespace" and not how.dry_run:
+            account = {"metadata": {"name": "default"}}
+            self.create("ServiceAccount", account, namespace=meta["name"])
+        return answer
+
+    def _signer(self, old: Json, made: Json, subresource: str, how: How) -> Sign:
+        """Who owns what after a write; a client may also write managedFields itself."""
+        asked, known = made["metadata"].get("managedFields"), old["metadata"].get("managedFields")
+        if how.manager and asked in (None, known):
+            writer = Writer(how.manager, subresource=subresource)
+            return partial(applying.track, old, writer=writer, now=self.store.timestamp())
+        return partial(_sign_as, known if asked is None else asked)
 
     def _place(self, kind: Kind, made: Json, namespace: str) -> None:
         meta = made["metadata"]
@@ -195,7 +271,7 @@ class Verbs:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
         meta["namespace"] = namespace
 
-    def _replaced(self, kind: Kind, old: Json, made: Json, subresource: str, how: How) -> Json:
+    def _replaced(self, kind: Kind, old: Json, made: Json, *, subresource: str, how: How, sign: Sign) -> Json:
         if subresource == "status":
             only = copied(old)
             only["status"] = made.get("status") or {}
@@ -213,6 +289,9 @@ class Verbs:
         defaulting.fill(made)
         admit_change(kind, old, made)
         check_change(old, made)
+        if not subresource:
+            self._also(made)
+        sign(made)
         return self.store.update(made, dry_run=how.dry_run)
 
     def _end_namespace(self, name: str, *, dry_run: bool) -> Json:
@@ -233,6 +312,16 @@ class Verbs:
                     if self.store.find(kind.name, one["metadata"]["name"], name) is not None:
                         self.store.delete(kind.name, one["metadata"]["name"], name)
         return answer
+
+
+def _sign_as(fields: Any, made: Json) -> None:
+    made["metadata"].pop("managedFields", None)
+    if fields:
+        made["metadata"]["managedFields"] = copied(fields)
+
+
+def _own(old: Json | None, made: Json, *, config: Json, writer: Writer, now: str) -> None:
+    applying.own(old, made, config, writer, now=now)
 
 
 def _keep_identity(kind: Kind, old: Json, made: Json) -> None:

@@ -7,7 +7,7 @@ _REMEMBERED = 200
 _LEAST = 3
 
 
-class Pace:
+class ItemTimes:
     """Durations of past work. One estimate for all items of a queue: they go through the same function."""
 
     def __init__(self) -> None:
