@@ -13,8 +13,9 @@ from outlast.emulate.kubernetes.job_sync import Decision, Memory, backoff_second
 
 Json = dict[str, Any]
 STAMP = "2026-11-30T12:00:00Z"
-IGNORE_DISRUPTIONS = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
-FAIL_ON_78 = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [78]}}
+ON_DISRUPTION, ON_78 = {"type": "DisruptionTarget"}, {"operator": "In", "values": [78]}
+IGNORE_DISRUPTIONS = {"action": "Ignore", "onPodConditions": [ON_DISRUPTION]}
+FAIL_ON_78 = {"action": "FailJob", "onExitCodes": ON_78}
 _numbers = count()
 
 
@@ -76,9 +77,10 @@ POLICIES = [
     # A container that left with 0 matches no rule about exit codes.
     ([{"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [143]}}], 0, True, None, True, False),
     ([{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [75, 143]}}], 75, False, "Ignore", False, False),
-    ([{"action": "Count", "onExitCodes": {"operator": "In", "values": [78]}}, FAIL_ON_78], 78, False, "Count", True, False),
-    ([{**FAIL_ON_78, "onExitCodes": {"operator": "In", "values": [78], "containerName": "other"}}], 78, False, None, True, False),
-    ([{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "False"}]}], 1, True, None, True, False),
+    ([{**FAIL_ON_78, "action": "Count"}, FAIL_ON_78], 78, False, "Count", True, False),
+    ([{**FAIL_ON_78, "onExitCodes": {**ON_78, "containerName": "other"}}], 78, False, None, True, False),
+    ([{**FAIL_ON_78, "onExitCodes": {**ON_78, "containerName": "main"}}], 78, False, "FailJob", True, True),
+    ([{**IGNORE_DISRUPTIONS, "onPodConditions": [{**ON_DISRUPTION, "status": "False"}]}], 1, True, None, True, False),
     ([{"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [78]}}], 78, False, "FailIndex", True, False),
 ]  # fmt: skip
 
