@@ -1,7 +1,9 @@
 """Isolated containers: what they write, and what is said of one that could not start, or ended at once."""
 
 import os
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,39 @@ def test_only_what_is_written_to_a_mount_outlives_a_private_container(tmp_path: 
     assert not (tmp_path / "lost").exists()
     assert not Path("/outlast-lost").exists()
     assert not Path("/no").exists()
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A folder under two overlays, which no third one can cover."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    made = tmp_path / "deep"
+    (tmp_path / "layers").mkdir()
+    mounted = [tmp_path / "layers"]
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(mounted[0])], check=True)
+    for number in range(2):
+        folders = [tmp_path / "layers" / f"{name}{number}" for name in ("upper", "work", "merged")]
+        for folder in folders:
+            folder.mkdir()
+        lower = tmp_path / "mount" if number == 0 else mounted[-1]
+        lower.mkdir(exist_ok=True)
+        made = folders[2]
+        options = f"lowerdir={lower},upperdir={folders[0]},workdir={folders[1]}"
+        subprocess.run(["mount", "-t", "overlay", "none", "-o", options, str(made)], check=True)
+        mounted.append(made)
+    yield made
+    for folder in reversed(mounted):
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_where_writes_cannot_be_kept_apart_there_are_none(tmp_path: Path, deep: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (deep / "known").touch()
+    command = ["sh", "-c", f"cat {deep}/known && touch {deep}/new && exit 7; exit 8"]
+    assert _run(command, tmp_path, View(tmp_path / "root", (), private=True)) == (8, None)
+    assert not (deep / "new").exists()
+    assert "Read-only file system" in (tmp_path / "log").read_text()
 
 
 def test_a_mount_below_a_link_is_where_the_link_leads_inside_of_the_container(tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ class Mount:
 class View:
     """What an isolated container sees besides this machine's files. `root`: an empty folder of its own, for that.
 
-    `private`: what it writes elsewhere than to its mounts is lost with it, as far as this machine can do that.
+    `private`: what it writes elsewhere than to its mounts is lost with it; where this machine cannot do that it may
+    not write.
     """
 
     root: Path

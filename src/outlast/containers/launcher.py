@@ -17,6 +17,7 @@ from typing import Any
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT, _MS_BIND = 1, 2, 4, 8, 0x20, 0x1000
 _MS_REC, _MS_UNBINDABLE, _MS_PRIVATE = 0x4000, 1 << 17, 1 << 18
+_MS_NOATIME, _MS_RELATIME, _ST_RELATIME = 0x400, 1 << 21, 0x1000
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 
@@ -99,7 +100,7 @@ class _Root:
 
     A folder that lacks such a place is covered by one in memory, which holds the same entries and the place.
     `private`: what is written to this machine's own folders goes to memory instead, and is lost with the command; a
-    folder with which that cannot be done, as another user than root, is as it is elsewhere.
+    folder with which that cannot be done is read-only. Devices and shared memory (/dev) are as they are elsewhere.
     """
 
     def __init__(self, libc: ctypes.CDLL, place: Path, *, private: bool) -> None:
@@ -173,14 +174,28 @@ class _Root:
                 self._bind(Path(entry.path), here)
 
     def _show(self, what: Path, where: Path) -> None:
-        if self._layers is None or what.parts[:2] in _DEVICES or not self._layer(what, where):
+        if self._layers is None or what.parts[:2] in _DEVICES:
             self._bind(what, where)
             return
+        layered = self._layer(what, where)
+        if not layered:
+            self._bind(what, where)
+            self._forbid_writing(where)
         for one in sorted(self._inner):  # a layer shows nothing of what is mounted inside of it
-            if one.parent == what or what in one.parents:
-                inside = where / one.relative_to(what)
-                if inside.is_dir() and not inside.is_mount():
-                    self._show(one, inside)
+            if what not in one.parents:
+                continue
+            inside = where / one.relative_to(what)
+            if not layered:
+                self._forbid_writing(inside)
+            elif inside.is_dir() and not inside.is_mount():
+                self._show(one, inside)
+
+    def _forbid_writing(self, mount: Path) -> None:
+        """Where writes cannot be kept apart, there are none: else they would outlive the command."""
+        flags = os.statvfs(mount).f_flag
+        kept = flags & (_MS_NOSUID | _MS_NODEV | _MS_NOEXEC | _MS_NOATIME)  # others may not take them off
+        kept |= _MS_RELATIME if flags & _ST_RELATIME else 0
+        _check(self._libc.mount(None, os.fsencode(mount), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | kept, None))
 
     def _layer(self, what: Path, where: Path) -> bool:
         """Mounts a folder so that writes to it go to memory; whether that can be done."""
