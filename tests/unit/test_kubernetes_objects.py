@@ -44,6 +44,10 @@ def _limits(**amounts):
     return _container(resources=amounts)
 
 
+def _term(operator, *values):
+    return {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": operator, "values": list(values)}]}]}
+
+
 AT_POD = "spec.template.spec"
 AT_RULE = "spec.podFailurePolicy.rules[0]"
 TARGET = {"onPodConditions": [{"type": "DisruptionTarget"}]}
@@ -140,6 +144,22 @@ REFUSED_JOBS = [
     (
         {"pod": {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]}},
         f"{AT_POD}.tolerations[0].operator: Invalid value: \"b\": value must be empty when `operator` is 'Exists'",
+    ),
+    (
+        {
+            "pod": {
+                "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _term("Above", "5")}}
+            }
+        },
+        'nodeSelectorTerms[0].matchExpressions[0].operator: Invalid value: "Above": not a valid selector operator',
+    ),
+    (
+        {
+            "pod": {
+                "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _term("Gt", "5", "6")}}
+            }
+        },
+        "matchExpressions[0].values: Required value: must be specified single value when `operator` is 'Lt' or 'Gt'",
     ),
     ({"pod": {"nodeSelector": {"a": "b c"}}}, f'{AT_POD}.nodeSelector: Invalid value: "b c": a valid label must be'),
 ]
@@ -491,3 +511,54 @@ def test_a_protobuf_body_that_is_not_known_is_refused_and_never_half_read():
         except Refused:
             continue
         assert made.get("data", {"a": "b"}) == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "patch", "message"),
+    [
+        ("PriorityClass", {"value": 5}, {"value": 6}, "value: Forbidden: may not be changed in an update."),
+        ("Secret", {"data": {}}, {"type": "other"}, "type: Invalid value"),
+        (
+            "ConfigMap",
+            {"data": {"a": "b"}, "immutable": True},
+            {"data": {"a": "c"}},
+            "data: Forbidden: field is immutable",
+        ),
+        ("ConfigMap", {"data": {"a": "b"}, "immutable": True}, {"immutable": False}, "immutable: Forbidden"),
+        (
+            "PersistentVolumeClaim",
+            {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}},
+            {"spec": {"storageClassName": "fast"}},
+            "spec: Forbidden: spec is immutable after creation except resources.requests",
+        ),
+        ("Pod", {"spec": _pod()["spec"]}, {"spec": {"nodeName": "n"}}, "pod updates may not change fields other than"),
+        (
+            "Pod",
+            {"spec": _pod(tolerations=[{"operator": "Exists"}])["spec"]},
+            {"spec": {"tolerations": []}},
+            "pod updates",
+        ),
+    ],
+)
+def test_what_may_not_change_in_other_kinds(verbs, kind, body, patch, message):
+    made = verbs.create(kind, {"metadata": {"name": "one"}} | copied(body))
+    with pytest.raises(Refused) as refused:
+        verbs.patch(kind, "one", patch, patching.merge)
+    assert message in refused.value.message
+    assert verbs.store.get(kind, "one", made["metadata"].get("namespace", "")) == made
+
+
+def test_an_object_that_is_going_gets_no_new_finalizer(verbs):
+    verbs.create("ConfigMap", {"metadata": {"name": "c", "finalizers": ["a/b"]}})
+    verbs.delete("ConfigMap", "c")
+    with pytest.raises(Refused, match="no new finalizers can be added if the object is being deleted"):
+        verbs.patch("ConfigMap", "c", {"metadata": {"finalizers": ["a/b", "c/d"]}}, patching.merge)
+    verbs.patch("ConfigMap", "c", {"metadata": {"finalizers": []}}, patching.merge)
+    assert verbs.store.find("ConfigMap", "c", "default") is None
+
+
+def test_a_pod_that_a_controller_made_without_defaults_can_be_labelled(verbs):
+    verbs.store.create({"apiVersion": "v1", "kind": "Pod", **_pod(nodeName="n"), "status": {"phase": "Running"}})
+    made = verbs.patch("Pod", "p", {"metadata": {"labels": {"a": "b"}}}, patching.merge)
+    assert made["metadata"]["labels"] == {"a": "b"}
+    assert made["status"] == {"phase": "Running"}

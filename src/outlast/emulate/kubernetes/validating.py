@@ -42,23 +42,46 @@ def check_change(old: Json, new: Json) -> None:
     kind, found = BY_NAME[new["kind"]], Findings()
     _metadata(found, kind, new["metadata"])
     _required(found, kind, new)
+    _no_new_finalizers(found, old["metadata"], new["metadata"])
     if not found.causes:
-        match new["kind"]:
-            case "Pod":
-                pod_change(found, old["spec"], new["spec"])
-            case "Job":
-                _content(found, new)
-                _job_change(found, old, new)
-            case "DaemonSet":
-                _content(found, new)
-                found.unchanged("spec.selector", old["spec"].get("selector"), new["spec"].get("selector"))
-            case "ConfigMap" | "Secret" if old.get("immutable"):
-                for name in ("data", "binaryData", "stringData", "immutable"):
-                    if old.get(name) != new.get(name):
-                        found.forbidden(name, "field is immutable when `immutable` is set")
-            case _:
-                _content(found, new)
+        if new["kind"] != "Pod":  # of a pod that exists, admission has filled in more than its spec may say
+            _content(found, new)
+        _content_change(found, old, new)
     _raise(found, kind, new)
+
+
+def _content_change(found: Findings, old: Json, new: Json) -> None:
+    match new["kind"]:
+        case "Pod":
+            pod_change(found, old["spec"], new["spec"])
+        case "Job":
+            _job_change(found, old, new)
+        case "DaemonSet":
+            found.unchanged("spec.selector", old["spec"].get("selector"), new["spec"].get("selector"))
+        case "PersistentVolumeClaim":
+            if _bound(old["spec"]) != _bound(new["spec"]):
+                except_for = "resources.requests and volumeAttributesClassName for bound claims"
+                found.forbidden("spec", f"spec is immutable after creation except {except_for}")
+        case "PriorityClass" if old.get("value") != new.get("value"):
+            found.forbidden("value", "may not be changed in an update.")
+        case "Secret" if old.get("type") != new.get("type"):
+            found.unchanged("type", old.get("type"), new.get("type"))
+    if old.get("immutable") and new["kind"] in ("ConfigMap", "Secret"):
+        for name in ("data", "binaryData", "immutable"):
+            if old.get(name) != new.get(name):
+                found.forbidden(name, "field is immutable when `immutable` is set")
+
+
+def _bound(spec: Json) -> Json:
+    free = ("resources", "volumeAttributesClassName", "volumeName")
+    return {name: value for name, value in spec.items() if name not in free}
+
+
+def _no_new_finalizers(found: Findings, old: Json, new: Json) -> None:
+    added = [one for one in new.get("finalizers") or [] if one not in (old.get("finalizers") or [])]
+    if added and "deletionTimestamp" in old:
+        why = "no new finalizers can be added if the object is being deleted, found new finalizers"
+        found.forbidden("metadata.finalizers", f"{why} {added}")
 
 
 def _raise(found: Findings, kind: Kind, made: Json) -> None:

@@ -47,6 +47,7 @@ def pod_spec(found: Findings, spec: Json, at: str) -> None:
     found.labels(f"{at}.nodeSelector", spec.get("nodeSelector") or {})
     for number, toleration in enumerate(spec.get("tolerations") or []):
         _toleration(found, toleration, f"{at}.tolerations[{number}]")
+    _node_affinity(found, (spec.get("affinity") or {}).get("nodeAffinity") or {}, f"{at}.affinity.nodeAffinity")
     for name in ("serviceAccountName", "priorityClassName", "hostname", "subdomain"):
         if spec.get(name):
             (found.label if name in ("hostname", "subdomain") else found.subdomain)(f"{at}.{name}", spec[name])
@@ -167,6 +168,39 @@ def _toleration(found: Findings, toleration: Json, at: str) -> None:
         found.invalid(f"{at}.operator", toleration["value"], "value must be empty when `operator` is 'Exists'")
     if toleration.get("effect"):
         found.one_of(f"{at}.effect", toleration["effect"], _EFFECTS)
+
+
+def _node_affinity(found: Findings, affinity: Json, at: str) -> None:
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    here = f"{at}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    if required is not None and not required.get("nodeSelectorTerms"):
+        found.required(here, "must have at least one node selector term")
+    terms = [(f"{here}[{n}]", term) for n, term in enumerate((required or {}).get("nodeSelectorTerms") or [])]
+    for number, one in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or []):
+        place = f"{at}.preferredDuringSchedulingIgnoredDuringExecution[{number}]"
+        if not 1 <= one.get("weight", 0) <= 100:
+            found.invalid(f"{place}.weight", one.get("weight", 0), "must be in the range 1-100")
+        terms.append((f"{place}.preference", one.get("preference") or {}))
+    for place, term in terms:
+        for number, expression in enumerate(term.get("matchExpressions") or []):
+            _node_expression(found, expression, f"{place}.matchExpressions[{number}]")
+
+
+def _node_expression(found: Findings, expression: Json, at: str) -> None:
+    values = expression.get("values") or []
+    match expression.get("operator"):
+        case "In" | "NotIn":
+            if not values:
+                found.required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+        case "Exists" | "DoesNotExist":
+            if values:
+                found.forbidden(f"{at}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+        case "Gt" | "Lt":
+            if len(values) != 1:
+                found.required(f"{at}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
+        case other:
+            found.invalid(f"{at}.operator", other, "not a valid selector operator")
+    found.qualified(f"{at}.key", expression.get("key", ""))
 
 
 def taints(found: Findings, spec: Json) -> None:

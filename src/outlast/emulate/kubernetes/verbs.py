@@ -286,9 +286,11 @@ class Verbs:
             made.pop("status", None)
             if "status" in old:
                 made["status"] = copied(old["status"])
-        defaulting.fill(made)
-        admit_change(kind, old, made)
-        check_change(old, made)
+        before = copied(old)
+        for one in (before, made):  # a controller may have made it without defaults
+            defaulting.fill(one)
+        admit_change(kind, before, made)
+        check_change(before, made)
         if not subresource:
             self._also(made)
         sign(made)
