@@ -25,7 +25,8 @@ from outlast.emulate.kubernetes.scheduler import Scheduler
 from outlast.emulate.kubernetes.service_account import ServiceAccount
 from outlast.emulate.kubernetes.site import Site
 from outlast.emulate.kubernetes.store import Store
-from outlast.emulate.kubernetes.unsupported import RunnableVerbs
+from outlast.emulate.kubernetes.unsupported import refuse_undone
+from outlast.emulate.kubernetes.verbs import Verbs
 from outlast.emulate.scale import TimeScale
 from outlast.emulate.serving import LOOPBACK, Serving
 
@@ -98,7 +99,7 @@ class Cluster:
         self._stack.callback(shutil.rmtree, temporary, ignore_errors=True)
         self.store, self.logs = Store(), LogBook()
         api = KubernetesApi(self.store, self.logs)
-        self.verbs = api.verbs = RunnableVerbs(self.store)
+        self.verbs = api.verbs = Verbs(self.store, also=refuse_undone)
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         site = Site(self.store, self.logs, folder or temporary, scale, images, {**kept, **environment}, buckets)
         account = ServiceAccount(site.account, may_read=pods_may_read)

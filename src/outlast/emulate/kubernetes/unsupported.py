@@ -4,7 +4,6 @@ from typing import Any
 
 from outlast.emulate.kubernetes.kinds import BY_NAME
 from outlast.emulate.kubernetes.problems import forbidden
-from outlast.emulate.kubernetes.verbs import How, Verbs
 
 Json = dict[str, Any]
 _POD = (
@@ -17,25 +16,22 @@ _CONTAINER = (
     "args command env envFrom image imagePullPolicy lifecycle name ports resources securityContext stdin "
     "terminationMessagePath terminationMessagePolicy tty volumeMounts workingDir"
 )
-_AS_ASKED = How()
 _JOB_UNDONE = ("successPolicy", "managedBy")
 
 
-class RunnableVerbs(Verbs):
-    """The verbs of a cluster that runs its pods: what would be ignored is refused before it is made."""
-
-    def create(
-        self, kind_name: str, body: Any, namespace: str = "", how: How = _AS_ASKED, warnings: list[str] | None = None
-    ) -> Json:
-        if kind_name in ("Pod", "Job"):
-            checked = super().create(kind_name, body, namespace, How(how.field_validation, dry_run=True))
-            spec, name = checked["spec"], checked["metadata"].get("name", "")
-            undone = not_done(spec if kind_name == "Pod" else spec["template"]["spec"])
-            undone += [f"spec.{one}" for one in _JOB_UNDONE if kind_name == "Job" and spec.get(one) is not None]
-            if undone:
-                why = f"the emulator does not do what these fields ask for: {', '.join(undone)}"
-                raise forbidden(BY_NAME[kind_name], name, why)
-        return super().create(kind_name, body, namespace, how, warnings)
+def refuse_undone(made: Json) -> None:
+    """Raises Refused for a pod or a Job that asks for what is not done here."""
+    if made["kind"] not in ("Pod", "Job"):
+        return
+    spec = made["spec"]
+    if made["kind"] == "Pod":
+        undone = not_done(spec)
+    else:
+        undone = not_done(spec["template"]["spec"])
+        undone += [f"spec.{name}" for name in _JOB_UNDONE if spec.get(name) is not None]
+    if undone:
+        why = f"the emulator does not do what these fields ask for: {', '.join(undone)}"
+        raise forbidden(BY_NAME[made["kind"]], made["metadata"].get("name", ""), why)
 
 
 def not_done(spec: Json) -> list[str]:
