@@ -1,5 +1,6 @@
 """`outlast emulate gke`: a GKE cluster, for the real kubectl and the official client."""
 
+import importlib.util
 import shlex
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from outlast.errors import SettingsError
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _NODES_HELP = "Kinds of nodes: cpu, spot, gpu, gpu-spot, tpu, tpu-spot; spot=3 for three. Repeatable."
+_NEEDED = ("kubernetes", "yaml", "cryptography")  # the last comes with google-auth
 _CONFIG = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -43,6 +45,9 @@ def gke(
     curl ADDRESS/emulator
     """
     need_web_server()
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise SettingsError(f"the GKE emulator needs {' and '.join(missing)}: pip install 'outlast[web,kubernetes]'")
     from outlast.emulate.kubernetes.cluster import CannotEmulate, Cluster  # noqa: PLC0415 - help needs no web server
     from outlast.emulate.kubernetes.images import Image  # noqa: PLC0415 - as above
 
