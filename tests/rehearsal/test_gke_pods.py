@@ -216,6 +216,24 @@ def test_maintenance_ends_workloads_before_system_pods_and_all_by_the_end_of_the
     assert "active-node-maintenance" not in str(cluster.store.get("Node", node))
 
 
+@pytest.mark.parametrize(("policy", "most"), [("TerminatingOrFailed", 2), ("Failed", 1)])
+def test_a_node_that_is_cut_off_runs_on_beside_the_successor_of_its_pod_unless_the_job_waits(
+    policy: str, most: int
+) -> None:
+    nodes = ("gke-default-pool-0", "gke-default-pool-1")
+    with Cluster(["cpu", "cpu"], speed=200) as two:
+        job(two, "twice", FOREVER, backoffLimit=6, podReplacementPolicy=policy)
+        first = wait_until(lambda: _running_of(two, "twice"))[0]
+        cut_off = two.store.get("Pod", first, "default")["spec"]["nodeName"]
+        procedure, alive = two.partition(cut_off), 0
+        while not procedure.over.is_set():
+            alive = max(alive, sum(len(two.fleet.host(node).kubelet.running()) for node in nodes))
+            time.sleep(0.02)
+        assert alive == most
+        wait_until(lambda: phase(two, first) is None)  # it got SIGTERM once its node was back
+        wait_until(lambda: len(_running_of(two, "twice")) == 1)
+
+
 def test_no_process_outlives_the_cluster() -> None:
     with Cluster(["spot"], speed=1) as short:
         job(short, "endless", DEAF, parallelism=2, completions=2)

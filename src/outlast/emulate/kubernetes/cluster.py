@@ -142,6 +142,10 @@ class Cluster:
         """The node's machine is gone, without notice."""
         return self.fleet.begin(node, "host-error")
 
+    def partition(self, node: str) -> Procedure:
+        """The node is cut off for 7 min, and runs on."""
+        return self.fleet.begin(node, "partition")
+
 
 def named(machines: Sequence[Machine]) -> dict[str, Machine]:
     """A node's name for each machine: its pool and a number."""

@@ -61,13 +61,17 @@ class Kubelet:
         self._workers: dict[str, PodWorker] = {}
         self._pods: dict[str, Json] = {}
         self._lock = threading.Lock()
-        self._shutting_down = False
+        self._shutting_down = self._gone = False
+        self._connected = threading.Event()  # to the API server
+        self._connected.set()
         self._watch = site.store.watch("Pod", fields=f"spec.nodeName={self.name}")
         self._thread = threading.Thread(target=self._follow, name=f"kubelet-{self.name}", daemon=True)
         self._thread.start()
 
     def power_off(self) -> None:
         """The machine is gone, with all that ran on it; its disk too."""
+        self._gone = True
+        self._connected.set()
         self._watch.close()
         self._thread.join(_JOIN_SECONDS)
         with self._lock:
@@ -77,6 +81,14 @@ class Kubelet:
         for worker in workers:
             worker.join(_JOIN_SECONDS)
         shutil.rmtree(self._site.disk(self._uid), ignore_errors=True)
+
+    def disconnect(self) -> None:
+        """The network is gone: it hears and says nothing, and what runs goes on."""
+        self._connected.clear()
+
+    def reconnect(self) -> None:
+        """The network is there again: it hears all that it has missed, and says what it has seen."""
+        self._connected.set()
 
     def shut_down(self, total_seconds: float, critical_seconds: float) -> None:
         """A graceful shutdown: returns when all pods have ended, or the time is over. Seconds of the platform."""
@@ -105,7 +117,13 @@ class Kubelet:
 
     def _follow(self) -> None:
         for event in self._watch:
-            self._take(event)
+            if self._reaches_api():
+                self._take(event)
+
+    def _reaches_api(self) -> bool:
+        """Waits for the network; False once the machine is gone."""
+        self._connected.wait()
+        return not self._gone
 
     def _take(self, event: WatchEvent) -> None:
         pod, uid = event.object, event.object["metadata"]["uid"]
@@ -172,6 +190,8 @@ class Kubelet:
 
     def _change(self, pod: Json, edit: Any) -> None:
         meta = pod["metadata"]
+        if not self._reaches_api():
+            return
 
         def checked(found: Json) -> None:
             if found["metadata"]["uid"] == meta["uid"]:
@@ -185,17 +205,21 @@ class Kubelet:
     def _making(self, pod: Json) -> Making:
         def over() -> None:
             shutil.rmtree(self._folder(pod) / "volumes", ignore_errors=True)
+            if not self._reaches_api():
+                return
             found = self._store.find("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"])
             if found is not None and found["metadata"]["uid"] == pod["metadata"]["uid"] and is_deleted(found):
                 self._remove(found)
+
+        def say(reason: str, text: str, warns: bool) -> None:
+            if self._reaches_api():
+                self._recorder.say(pod, reason, text, kind="Warning" if warns else "Normal")
 
         return Making(
             mount=lambda: self._mount(pod),
             start=lambda container, volumes, number: self._start(pod, container, volumes, number),
             report=lambda edit: self._change(pod, edit),
-            say=lambda reason, text, warns: self._recorder.say(
-                pod, reason, text, kind="Warning" if warns else "Normal"
-            ),
+            say=say,
             over=over,
         )
 

@@ -1,4 +1,4 @@
-"""What is done to a node: maintenance of its host, the reclaim of a Spot machine, a host error.
+"""What is done to a node: maintenance of its host, the reclaim of a Spot machine, a host error, a network that is gone.
 
 Facts as of 2026-11-30. GKE, "Manage node disruption for GPUs and TPUs": maintenance-event becomes
 TERMINATE_ON_HOST_MAINTENANCE; within 60 s the label cloud.google.com/active-node-maintenance=true and the taint
@@ -6,7 +6,8 @@ cloud.google.com/impending-node-termination:NoSchedule; workload pods are evicte
 beginning of the notice (60 min for GPUs, 5 min for TPUs); the node ends, a replacement comes, label and taint go.
 A handler seen in the wild runs with --immediate-shutdown=true: the node ends once its pods have. GKE, "Spot VMs": 30 s,
 15 of them for ordinary pods. A host error has no notice. The cloud's node controller deletes the node of a machine
-that is gone. How long a new machine takes is not documented: 90 s here.
+that is gone. How long a new machine takes is not documented: 90 s here. Kubernetes, "Taints and tolerations": a pod
+stays for 300 s on a node that is unreachable; then it is deleted, which ends nothing there while nobody reaches it.
 """
 
 import threading
@@ -23,12 +24,14 @@ from outlast.emulate.kubernetes.pod_states import disruption, merged
 from outlast.emulate.kubernetes.problems import Refused
 
 Json = dict[str, Any]
-Kind = Literal["maintenance", "reclaim", "host-error"]
+Kind = Literal["maintenance", "reclaim", "host-error", "partition"]
 ACTIVE_LABEL = "cloud.google.com/active-node-maintenance"
 ENDING_TAINT = {"key": "cloud.google.com/impending-node-termination", "effect": "NoSchedule"}
 LABEL_SECONDS = 30.0  # "within 60 s"
 MONITOR_GRACE_SECONDS = 50.0
 REPLACEMENT_SECONDS = 90.0
+PARTITION_SECONDS = 420.0  # longer than pods tolerate it, shorter than it takes until GKE repairs a node
+UNREACHABLE = "node.kubernetes.io/unreachable"
 _CLOUD_LOOK_SECONDS = 5.0  # how often the cloud's node controller looks whether the machine of an unready node exists
 _LOOK_SECONDS = 0.02
 _SYSTEM_NAMESPACES = ("kube-system", "kube-public", "gke-managed-system", "gmp-system")
@@ -214,12 +217,37 @@ def host_error(run: Procedure) -> None:
 
 def _unreachable(node: Json) -> None:
     taints = node["spec"].get("taints", [])
-    key = "node.kubernetes.io/unreachable"
-    set_taints(node, [*taints, {"key": key, "effect": "NoSchedule"}, {"key": key, "effect": "NoExecute"}])
+    set_taints(node, [*taints, *({"key": UNREACHABLE, "effect": effect} for effect in ("NoSchedule", "NoExecute"))])
+
+
+# A network that is gone for a while
+
+
+def partition(run: Procedure) -> None:
+    """The node runs on and is taken for lost: a pod's successor runs beside it, unless the Job waits."""
+    host = run.host
+    if host.kubelet is None:
+        return
+    host.kubelet.disconnect()
+    run.trace.append((run.seconds(), "the node is cut off"))
+    run.sleep_until(MONITOR_GRACE_SECONDS)
+    host.say_ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+    host.edit(_unreachable)
+    run.trace.append((run.seconds(), "the node is unreachable"))
+    run.sleep_until(PARTITION_SECONDS)
+    host.kubelet.reconnect()
+    host.say_ready("True", "KubeletReady", "")
+    host.edit(_reachable)
+    run.trace.append((run.seconds(), "the node is back"))
+
+
+def _reachable(node: Json) -> None:
+    set_taints(node, [one for one in node["spec"].get("taints", ()) if one["key"] != UNREACHABLE])
 
 
 STEPS: dict[Kind, Callable[[Procedure], None]] = {
     "maintenance": maintenance,
     "reclaim": reclaim,
     "host-error": host_error,
+    "partition": partition,
 }
