@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -71,8 +73,9 @@ class Desk:
         self._thread.join()
         self.serving.close()
 
-    def start(self, *arguments: str, stdin: bool = False) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
+    @contextmanager
+    def start(self, *arguments: str, stdin: bool = False) -> "Iterator[subprocess.Popen[str]]":
+        process = subprocess.Popen(
             ["kubectl", "--kubeconfig", str(self._config), "--cache-dir", str(self._cache), *arguments],
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -80,6 +83,11 @@ class Desk:
             text=True,
             env={name: value for name, value in os.environ.items() if name != "KUBECONFIG"},
         )
+        with process:
+            try:
+                yield process
+            finally:
+                process.kill()  # where a test has failed, it would go on for ever
 
     def kubectl(self, command: str, *more: str, give: str | None = None, code: int = 0) -> str:
         with self.start(*command.split(), *more, stdin=give is not None) as process:
@@ -198,8 +206,9 @@ def test_a_job_is_applied_changed_waited_for_and_deleted_with_kubectl(desk):
     assert job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] == "1"
     other = manifest.replace("python:3.11", "python:3.12")
     assert "spec.template: Invalid value: " in desk.kubectl("apply -f -", give=other, code=1)
-    with desk.start("wait", "--for=condition=complete", "job/applied", "--timeout=30s") as waiting:
-        time.sleep(0.3)
+    known = len(desk.store._subscribers)
+    with desk.start("wait", "--for=condition=complete", "job/applied", "--timeout=60s") as waiting:
+        _until(lambda: len(desk.store._subscribers) > known)
         done = {
             "conditions": [{"type": "Complete", "status": "True"}],
             "succeeded": 2,
@@ -311,13 +320,13 @@ def _budget(app):
 
 
 def test_kubectl_get_watches_as_a_table(desk):
+    known = len(desk.store._subscribers)
     with desk.start("get", "pods", "-w", "--output-watch-events", "-l", "app=seen") as watching:
-        time.sleep(0.5)
+        _until(lambda: len(desk.store._subscribers) > known)
         desk.pod("seen", "gpu-9", labels={"app": "seen"})
         desk.store.change("Pod", "seen", "", lambda pod: pod["status"].update(phase="Failed", reason="Terminated"))
         desk.store.delete("Pod", "seen", grace_seconds=0)
         lines = [watching.stdout.readline().split() for _ in range(5)]
-        watching.terminate()
     assert lines[0][:4] == ["EVENT", "NAME", "READY", "STATUS"]
     assert [line[0:4:3] for line in lines[1:]] == [
         ["ADDED", "Pending"],
