@@ -101,14 +101,20 @@ def test_safetensors_are_compared_by_name() -> None:
     other = save_safetensors({"w": np.full(3, 1.5, np.float32), "b": np.zeros(2, np.float32)})
     distance = compare_bytes("m.safetensors", one, other)
     assert distance.relative == pytest.approx(1 / 3)
-    assert distance.detail == "w[0]: expected 1.0, found 1.5"
+    assert distance.detail == (
+        "w[0]: expected 1.0, found 1.5, which is 0.33 of its size apart; "
+        "3 of 3 numbers differ, most of all [0], by 0.33 of its size"
+    )
 
 
 def test_bfloat16_is_read_as_the_number_it_is() -> None:
     header = json.dumps({"w": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()
     begin = len(header).to_bytes(8, "little") + header
     distance = compare_bytes("m.safetensors", begin + b"\x80\x3f\x80\x3f", begin + b"\x80\x3f\x00\x40")
-    assert (distance.relative, distance.detail) == (0.5, "w[1]: expected 1.0, found 2.0")
+    assert (distance.relative, distance.detail) == (
+        0.5,
+        "w[1]: expected 1.0, found 2.0, which is 0.5 of its size apart",
+    )
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.safetensors", "a.json"])
@@ -168,4 +174,4 @@ def test_the_last_line_that_says_something_is_compared(tmp_path: Path) -> None:
     one, other = Outcome(tmp_path, "loss 1.0", None), Outcome(tmp_path, "loss 2.0", None)
     (result,) = compare_outcomes([], one, other, tolerance=0.0, with_stdout=True)
     assert (result.path, result.same) == ("<stdout, last line>", False)
-    assert result.detail == "expected loss 1.0, found loss 2.0"
+    assert result.detail == "expected loss 1.0, found loss 2.0, which is 0.5 of its size apart"

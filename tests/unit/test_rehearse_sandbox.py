@@ -97,14 +97,18 @@ def test_the_size_counts_what_is_copied_only(source: Path) -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="namespaces are Linux's")
+@pytest.mark.parametrize("place", ["first", "below-init"])
 @pytest.mark.parametrize(
-    ("command", "code"), [("exit 7", 7), ("sleep 9 & kill -9 $!; wait $!; exit 3", 3), ("exit 143", 143)]
+    ("command", "code"),
+    [("exit 7", 7), ("sleep 9 & kill -9 $!; wait $!; exit 3", 3), ("exit 143", 143), ("kill -9 $$; sleep 9", None)],
 )
-def test_the_launcher_passes_exit_codes_on(command: str, code: int) -> None:
+def test_the_launcher_passes_exit_codes_on(command: str, code: int | None, place: str) -> None:
     from outlast.containers import launcher
     from outlast.containers.container import can_isolate
 
     if not can_isolate():
         pytest.skip("no PID namespaces here")
-    words = [sys.executable, "-I", "-S", launcher.__file__, "2", "sh", "-c", command]
+    words = [sys.executable, "-I", "-S", launcher.__file__, "2", "", "-1", place, "sh", "-c", command]
+    if code is None:  # PID 1 of a namespace cannot be killed from within it
+        code, words[-1] = (137, command) if place == "below-init" else (0, command.replace("9 $$; sleep 9", "9 $$"))
     assert subprocess.run(words, stderr=subprocess.PIPE, check=False).returncode == code

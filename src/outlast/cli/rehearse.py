@@ -13,9 +13,11 @@ from rich.console import Console
 from outlast.errors import SettingsError
 from outlast.registry import platform_named, proven_platforms
 from outlast.rehearse.display import ConsoleDisplay
+from outlast.rehearse.procedures import procedure_named
 from outlast.rehearse.report import as_object, print_report
-from outlast.rehearse.request import Request
+from outlast.rehearse.request import Request, facts_to_rehearse
 from outlast.rehearse.runner import rehearse as run_rehearsal
+from outlast.rehearse.scenario_file import scenarios_for
 from outlast.rehearse.verdict import EXIT_CODES
 
 _CTRL_C = 130
@@ -29,6 +31,11 @@ _REHEARSED = [name for name in proven_platforms() if platform_named(name).facts.
 @click.option("--platform", metavar=f"[{'|'.join(_REHEARSED)}]", default="cloud-run", show_default=True)
 @click.option("--interruptions", type=int, default=5, show_default=True, help="How many; 3 at least.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Draws kinds and moments.")
+@click.option(
+    "--scenario", "scenarios", multiple=True, metavar="FILE|NAME", help="What goes wrong, instead; repeatable."
+)
+@click.option("--list-scenarios", is_flag=True, is_eager=True, help="Name those that come with outlast, and leave.")
+@click.option("--speed", type=float, metavar="N", help="How many of the platform's seconds pass in one here.")
 @click.option("--retries", type=int, help="The platform's retries; enough for the interruptions unless given.")
 @click.option("--result", "results", multiple=True, metavar="PATH", help="A file or pattern to compare; repeatable.")
 @click.option("--tolerance", type=float, default=0.0, metavar="REL", help="Relative difference of numbers allowed.")
@@ -37,7 +44,7 @@ _REHEARSED = [name for name in proven_platforms() if platform_named(name).facts.
 @click.option("--yes", is_flag=True, help="Do not ask before a large copy.")
 @click.option("--keep", is_flag=True, help="Keep the copies and the output of each attempt.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
 def rehearse(
     platform: str,
     interruptions: int,
@@ -45,6 +52,9 @@ def rehearse(
     retries: int | None,
     results: tuple[str, ...],
     *,
+    scenarios: tuple[str, ...],
+    list_scenarios: bool,
+    speed: float | None,
     tolerance: float,
     in_place: bool,
     real_store: bool,
@@ -60,6 +70,9 @@ def rehearse(
 
     Example: outlast rehearse --platform cloud-run -- python train.py
     """
+    if list_scenarios:
+        _print_scenarios(platform)
+        return
     signal.signal(signal.SIGTERM, _stop)
     # watchdog 7.1 warns when the address of a callback is used again, which harms nothing.
     warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"watchdog\..*")
@@ -77,6 +90,8 @@ def rehearse(
             in_place=in_place,
             real_store=real_store,
             keep=keep,
+            scenarios=scenarios,
+            speed=speed,
         )
         report = run_rehearsal(request, display=ConsoleDisplay(console), confirm=_asker(yes=yes))
     except SettingsError as error:
@@ -93,6 +108,22 @@ def rehearse(
         out = Console()
         print_report(report, out if out.is_terminal else Console(width=_REPORT_WIDTH))
     sys.exit(report.exit_code)
+
+
+def _print_scenarios(platform: str) -> None:
+    """Those for the platform, and the words in which one is written for it."""
+    try:
+        procedure = procedure_named(facts_to_rehearse(platform).procedure or "")
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from error
+    click.echo(f"scenarios for {platform} (--scenario NAME):")
+    for name, about in scenarios_for(platform):
+        click.echo(f"  {name:22} {about}")
+    click.echo(f"\nwhat can happen on {platform} (in a scenario of your own):")
+    for name, word in procedure.words.items():
+        click.echo(f"  {name:22} {word.about}")
+        for setting, one in word.settings.items():
+            click.echo(f"    {setting + ':':20} {one.about}")
 
 
 def _asker(*, yes: bool) -> Callable[[str], bool]:

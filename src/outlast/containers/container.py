@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from outlast.containers import launcher, processes
+from outlast.containers.calls import CallWatch, filter_program
 
 _PR_SET_CHILD_SUBREAPER = 36
 _START_SECONDS = 10.0
@@ -32,7 +33,7 @@ def can_isolate() -> bool:
     reading, writing = os.pipe()
     try:
         tried = subprocess.run(
-            _launch(writing, "", ("true",)),
+            _launch(writing, ("true",)),
             pass_fds=(writing,),
             capture_output=True,
             timeout=_START_SECONDS,
@@ -44,10 +45,6 @@ def can_isolate() -> bool:
         os.close(reading)
         os.close(writing)
     return tried.returncode == 0
-
-
-def _launch(status: int, view: str, command: Sequence[str]) -> tuple[str, ...]:
-    return (sys.executable, "-I", "-S", launcher.__file__, str(status), view, *command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +74,22 @@ class View:
         return json.dumps({"root": str(self.root), "private": self.private, "folder": str(folder), "mounts": mounts})
 
 
+def _launch(
+    status: int, command: Sequence[str], *, view: str = "", below_init: bool = False, calls: CallWatch | None = None
+) -> tuple[str, ...]:
+    how: dict[str, object] = {"status": status, "view": json.loads(view) if view else None, "below_init": below_init}
+    if calls is not None:
+        how |= {"calls": calls.descriptor, "program": filter_program().hex()}
+    return (sys.executable, "-I", "-S", launcher.__file__, json.dumps(how), *command)
+
+
 class Container:
     """A started command. Use as a context manager: leaving kills whatever is left.
 
-    `view` needs `isolated`; `folder` may then be a path that only the view has. `start_error`: why the command could
-    not begin, where the launcher of an isolated one found that out; None otherwise.
+    `view` needs `isolated`; `folder` may then be a path that only the view has. `first_is_pid_1` False starts it below
+    an init of its own, as on a machine with a service manager. `calls` is asked about each file operation.
+    Both need `isolated`, too, and change nothing without it. `start_error`: why the command could not begin, where the
+    launcher of an isolated one found that out; None otherwise.
     """
 
     def __init__(
@@ -94,34 +102,45 @@ class Container:
         stderr: BinaryIO,
         isolated: bool,
         view: View | None = None,
+        first_is_pid_1: bool = True,
+        calls: CallWatch | None = None,
     ) -> None:
         if view is not None and not isolated:
             raise ValueError("only an isolated container can see other files than this machine's")
-        self.isolated = isolated
+        self.isolated, self.first_is_pid_1 = isolated, isolated and first_is_pid_1
+        below_init, calls = isolated and not first_is_pid_1, calls if isolated else None
         if not isolated:
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._others = set(processes.children(os.getpid()))
         reading, writing = os.pipe()
         try:
             self._outer = subprocess.Popen(
-                _launch(writing, view.told(folder) if view else "", command) if isolated else command,
+                _launch(writing, command, view=view.told(folder) if view else "", below_init=below_init, calls=calls)
+                if isolated
+                else command,
                 cwd=folder if view is None else None,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
-                pass_fds=(writing,) if isolated else (),
+                pass_fds=(writing, *([calls.descriptor] if calls is not None else [])) if isolated else (),
                 start_new_session=True,  # Ctrl-C at the terminal is ours; it stops the rehearsal in order
             )
         finally:
             os.close(writing)
+        if calls is not None:
+            calls.listen()  # before the command begins: what it cannot do it would want to write
         with os.fdopen(reading, "rb") as status:
             told = status.read()  # returns when the command has begun, or could not
         lines = told.decode(errors="replace").splitlines()
         self.start_error = next((line[1:] for line in lines if line.startswith("!")), None)
-        self.first_pid = next((int(line) for line in lines if line.isdigit()), None) if isolated else self._outer.pid
+        root = next((int(line) for line in lines if line.isdigit()), None) if isolated else self._outer.pid
+        self._root_pid = root
+        below = processes.children(root)[:1] if root and below_init else [root]
+        self.first_pid = below[0] if below else None
         self.started_at = time.monotonic()
         self._first = open_pidfd(self.first_pid) if self.first_pid else None
+        self._init = open_pidfd(root) if root and below_init else None
 
     def __enter__(self) -> "Container":
         return self
@@ -145,8 +164,9 @@ class Container:
 
     def descendants(self) -> list[int]:
         """All processes of the attempt but the first."""
-        below = processes.descendants(self.first_pid) if self.first_pid else []
-        return below if self.isolated else [*below, *self._adopted()]
+        below = processes.descendants(self._root_pid) if self._root_pid else []
+        others = [pid for pid in below if pid != self.first_pid]
+        return others if self.isolated else [*others, *self._adopted()]
 
     def terminate_first(self) -> None:
         """SIGTERM to the first process, and to no other."""
@@ -187,15 +207,20 @@ class Container:
     def close(self) -> None:
         """Gives the handle on the first process back."""
         self._outer.wait()
-        if self._first is not None:
-            os.close(self._first)
-            self._first = None
+        for handle in (self._first, self._init):
+            if handle is not None:
+                os.close(handle)
+        self._first = self._init = None
 
     def _kill_first(self) -> None:
-        if self._first is not None:
+        """The end of a namespace's PID 1 is that of all its processes."""
+        if self._init is not None and self.wait(0)[0]:
+            return  # the init is about to leave with the command's exit code
+        root = self._first if self._init is None else self._init
+        if root is not None:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._first, signal.SIGKILL)
-        elif self.first_pid is None and self._outer.poll() is None:  # else it has ended, and its code is on the way
+                signal.pidfd_send_signal(root, signal.SIGKILL)
+        elif self._root_pid is None and self._outer.poll() is None:  # else it has ended, and its code is on the way
             self._outer.kill()
 
     def _alive(self) -> list[int]:

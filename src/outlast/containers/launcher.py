@@ -1,4 +1,4 @@
-"""Starts a command as PID 1 of a namespace of its own, and waits for it. Run as a program, by its path.
+"""Starts a command in a namespace of its own, as PID 1 or below one, and waits for it. Run as a program, by its path.
 
 `unshare` of util-linux does nearly this, but in some versions (2.38) turns a SIGKILL of the command into exit
 code 1. Needs no package: it runs with `python -I -S`.
@@ -9,6 +9,7 @@ import errno
 import json
 import os
 import signal
+import struct
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,21 +25,29 @@ _PR_SET_PDEATHSIG = 1
 _DEVICES = (("/", "dev"), ("/", "sys"))  # the machine's own, and no files
 _MOST_STEPS = 1000  # along a path with links, which may lead in a circle
 
+# From asm/unistd.h and linux/seccomp.h.
+_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_SET_MODE_FILTER, _NEW_LISTENER = 1, 8
+
 NOT_ALLOWED = 125  # the namespace could not be made
 _CANNOT_EXECUTE, _NOT_FOUND = 126, 127
 
 
-def main(status: int, view: str, command: list[str]) -> int:
+def main(how: dict[str, Any], command: list[str]) -> int:
     """Runs the command; returns its exit code, 128+n for signal n.
 
-    Writes the command's process number to the descriptor `status`, whose other end sees the end of the file when
-    the command itself has begun; before that a line "!WHY" if it cannot begin.
+    Writes the process number of the namespace's PID 1 to the descriptor `status`, whose other end sees the end of the
+    file when the command itself has begun; before that a line "!WHY" if it cannot begin.
 
-    `view`: empty, or JSON with `root`, an empty folder for a root of the command's own, `private`, whether what it
+    `view`, where there is one, has `root`, an empty folder for a root of the command's own, `private`, whether what it
     writes outside of the mounts is kept apart and lost with it, `folder`, in which it starts, and `mounts`:
-    [what, where, whether read-only] each.
+    [what, where, whether read-only] each. `calls` is a socket for the listener of the seccomp filter `program`
+    (hexadecimal digits); it is closed without a message where the kernel allows none. `below_init`: PID 1 is a process
+    of ours that handles no signal, and the command its child, as under an init or a service manager.
     """
-    os.set_inheritable(status, False)
+    status, calls = how["status"], how.get("calls", -1)
+    for descriptor in (status, *([calls] if calls >= 0 else [])):
+        os.set_inheritable(descriptor, False)
     libc = ctypes.CDLL(None, use_errno=True)
     _check(libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
     try:
@@ -48,11 +57,33 @@ def main(status: int, view: str, command: list[str]) -> int:
         return NOT_ALLOWED
     child = os.fork()
     if child == 0:
-        _become(libc, json.loads(view) if view else None, command, status)
+        _prepare(libc, how.get("view"), status)
+        if how.get("below_init"):
+            _stay_above(status, calls)
+        _become(libc, calls, bytes.fromhex(how.get("program", "")), command, status)
+    if calls >= 0:
+        os.close(calls)
     os.write(status, b"%d\n" % child)
     os.close(status)
-    _, ended = os.waitpid(child, 0)
-    return 128 + os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)
+    return _wait_for(child)
+
+
+def _wait_for(child: int) -> int:
+    """The exit code of a child; reaps whatever else was left to this process."""
+    while True:
+        pid, ended = os.wait()
+        if pid == child:
+            return 128 + os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)
+
+
+def _stay_above(*descriptors: int) -> None:
+    """Returns in a child; this process stays, and takes the child's exit code for its own."""
+    child = os.fork()
+    if child:
+        for descriptor in descriptors:
+            if descriptor >= 0:
+                os.close(descriptor)
+        os._exit(_wait_for(child))
 
 
 def _enter_namespaces(libc: ctypes.CDLL) -> None:
@@ -67,7 +98,7 @@ def _enter_namespaces(libc: ctypes.CDLL) -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
-def _become(libc: ctypes.CDLL, view: dict[str, Any] | None, command: list[str], status: int) -> None:
+def _prepare(libc: ctypes.CDLL, view: dict[str, Any] | None, status: int) -> None:
     try:
         _check(libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
         _check(libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
@@ -79,8 +110,16 @@ def _become(libc: ctypes.CDLL, view: dict[str, Any] | None, command: list[str], 
                 root.mount(Path(what), Path(where), read_only=read_only)
             os.chroot(root.place)
             os.chdir(view["folder"])
+    except OSError as error:
+        _give_up(status, f"outlast: the container cannot be made: {error}", _CANNOT_EXECUTE)
+
+
+def _become(libc: ctypes.CDLL, calls: int, program: bytes, command: list[str], status: int) -> None:
+    try:
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
             signal.signal(number, signal.SIG_DFL)
+        if calls >= 0:
+            _hand_over_calls(libc, calls, program)
         os.execvp(command[0], command)  # noqa: S606 - a shell would become PID 1 in the program's place
     except FileNotFoundError:
         _give_up(status, f"{command[0]}: command not found", _NOT_FOUND)
@@ -93,6 +132,19 @@ def _give_up(status: int, why: str, code: int) -> None:
     sys.stderr.write(f"{why}\n")
     sys.stderr.flush()
     os._exit(code)
+
+
+def _hand_over_calls(libc: ctypes.CDLL, calls: int, program: bytes) -> None:
+    """From here on the calls that the filter names wait for an answer. As root of a namespace, no bit is needed."""
+    import socket  # noqa: PLC0415 - every attempt starts through this file, and few need it
+
+    filters = ctypes.create_string_buffer(program, len(program))
+    described = struct.pack("H6xQ", len(program) // 8, ctypes.addressof(filters))
+    listener = libc.syscall(_SECCOMP[os.uname().machine], _SET_MODE_FILTER, _NEW_LISTENER, described)
+    if listener >= 0:
+        with socket.socket(fileno=calls) as way:
+            socket.send_fds(way, [b"1"], [listener])
+        os.close(listener)
 
 
 class _Root:
@@ -226,4 +278,4 @@ def _check(result: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    sys.exit(main(json.loads(sys.argv[1]), sys.argv[2:]))

@@ -47,7 +47,7 @@ class Watching:
     def run(self, pause: Callable[[float], object] = time.sleep) -> NoReturn:
         """The thread."""
         while True:
-            pause(self.look_once())
+            pause(self.look_once() / self._surroundings.speed)
 
     def look_once(self) -> float:
         """Looks, reports; returns in how many seconds to look again."""

@@ -35,6 +35,7 @@ class Report:
     baseline_seconds: float | None = None
     baseline_exit_code: int | None = None
     attempts: tuple[Attempt, ...] = ()
+    cut_saves: tuple[str, ...] = ()
     results: tuple[Result, ...] = ()
     output: tuple[str, ...] = ()
     kept: Path | None = None
@@ -77,6 +78,7 @@ def as_object(report: Report) -> dict[str, Any]:
             for attempt in report.attempts
             if attempt.kind is not None
         ],
+        "cut_saves": list(report.cut_saves),
         "results": [{"path": one.path, "same": one.same, "detail": one.detail} for one in report.results],
         "lost_seconds": _rounded(report.lost_seconds),
         "goodput": _rounded(report.goodput),
@@ -107,6 +109,8 @@ def print_report(report: Report, console: Console) -> None:
     parts: list[Any] = []
     if report.attempts:
         parts += [f"attempts on {report.platform}, seed {report.seed}", _attempts_table(report), ""]
+    if report.cut_saves:
+        parts += [f"and killed once at each of {len(report.cut_saves)} places of its saves", ""]
     if report.results:
         parts += ["results, against the uninterrupted run", _results_table(report), ""]
     if report.output:
