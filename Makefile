@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test gpu lint bench clean
+.PHONY: help demo test gpu frameworks lint bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -21,12 +21,15 @@ demo: $(VENV)/.demo ## Prove it: rehearse a real training job under Cloud Run's 
 # Four workers on two cores: many tests wait for processes, signals and graces rather than compute.
 test: lint ## Run every check and every test
 	@status=0; \
-	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not serial and not gpu" || status=$$?; \
-	$(BIN)/python -m pytest -m "serial and not gpu" || status=$$?; \
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not serial and not gpu and not frameworks" || status=$$?; \
+	$(BIN)/python -m pytest -m "serial and not gpu and not frameworks" || status=$$?; \
 	exit $$status
 
 gpu: $(VENV)/.dev ## Run the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu
+
+frameworks: $(VENV)/.frameworks ## Rehearse the examples with the Hugging Face Trainer and Lightning
+	$(BIN)/python -m pytest -m frameworks
 
 lint: $(VENV)/.dev ## Run the linter, the formatter's check and the type checker
 	$(BIN)/ruff check .

@@ -1,6 +1,7 @@
-"""Servers that speak the real protocols of the metadata servers, at any address, and that can be wrong in many ways.
+"""The emulators' metadata servers at any address, which announce anything here, and can be wrong in many ways.
 
-`Controls` says what they announce and how they fail. As a program, inside a network namespace of its own
+What is right is the emulators' own account of each protocol; what is wrong is made on the socket, where no web server
+lets one. `Controls` says what they announce and how they fail. As a program, inside a network namespace of its own
 (`link_local.py`), the controls come from a file.
 """
 
@@ -13,9 +14,14 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
+
+from outlast.emulate.metadata import azure_protocol, gce_protocol
+from outlast.emulate.metadata.exchange import Answer, Hang, Question
+from outlast.emulate.metadata.imds_protocol import Imds
 
 Json = dict[str, Any]
 
@@ -38,16 +44,22 @@ class Controls:
                 self._values.update(values)
                 self._changed.notify_all()
 
-    def wait_for_change(self, name: str, value: Any, seconds: float) -> None:
+    def wait_for(self, ready: Callable[[], bool], seconds: float) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._values.get(name) != value, seconds)
+            self._changed.wait_for(ready, seconds)
+
+    def below(self, start: str) -> Json:
+        """What is announced under names that begin so, by the rest of the name."""
+        with self._changed:
+            named = {name.removeprefix(start): value for name, value in self._values.items() if name.startswith(start)}
+        return {name: value for name, value in named.items() if value is not None}
 
 
 class Clouds(BaseHTTPRequestHandler):
-    """All three clouds' servers in one: their paths have nothing in common."""
+    """All three clouds' servers in one, right or wrong."""
 
     protocol_version = "HTTP/1.1"
-    server: "Server"
+    server: "_Http"
 
     def do_GET(self) -> None:
         self.server.controls.requests.append(f"{self.command} {self.path}")
@@ -55,12 +67,14 @@ class Clouds(BaseHTTPRequestHandler):
         if fault is not None and FAULTS[fault](self):
             self.close_connection = True
             return
-        if self.path.startswith("/computeMetadata/v1/"):
-            self._google()
-        elif self.path.startswith("/metadata/"):
-            self._azure()
-        else:
-            self._amazon()
+        url = urlsplit(self.path)
+        question = Question.read(self.command, url.path, url.query, dict(self.headers))
+        if url.path == "/metadata/instance/compute/name" and self.server.controls.get("name_is_cut"):
+            self.close_connection = True
+            _raw(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nworker_")(self)
+            return
+        said = self.server.respond(question)
+        self.answer(said.status, said.body, **dict(said.headers))
 
     do_PUT = do_GET
 
@@ -76,55 +90,6 @@ class Clouds(BaseHTTPRequestHandler):
         for piece in pieces:
             self.wfile.write(piece)
             time.sleep(0.002 if manner else 0)  # so that it arrives by itself
-
-    # --- Google --------------------------------------------------------------------------------------
-
-    def _google(self) -> None:
-        if self.headers.get("Metadata-Flavor") != "Google":
-            return self.answer(403, "Missing Metadata-Flavor:Google header.")
-        controls, url = self.server.controls, urlsplit(self.path)
-        key = url.path.removeprefix("/computeMetadata/v1/")
-        query = {name: values[0] for name, values in parse_qs(url.query).items()}
-        value = controls.get(key)
-        if query.get("wait_for_change") == "true" and query.get("last_etag", "0") == _etag(value):
-            controls.wait_for_change(key, value, float(query.get("timeout_sec", 60)))
-            value = controls.get(key)
-        flavor = {} if controls.get("stranger") else {"Metadata_Flavor": "Google"}
-        if value is None:
-            return self.answer(404, "not found", **flavor)
-        etag = controls.get("etag", _etag(value))
-        tagged = {} if etag is None else {"ETag": etag}
-        return self.answer(200, value, Content_Type="application/text", **tagged, **flavor)
-
-    # --- Amazon --------------------------------------------------------------------------------------
-
-    def _amazon(self) -> None:
-        controls = self.server.controls
-        if self.path == "/latest/api/token":
-            if self.command != "PUT" or not self.headers.get("X-aws-ec2-metadata-token-ttl-seconds", "").isdigit():
-                return self.answer(400)
-            return self.answer(200, controls.get("token", "AQAEAtoken=="))
-        if self.headers.get("X-aws-ec2-metadata-token") != controls.get("token", "AQAEAtoken=="):
-            return self.answer(401)
-        value = controls.get(self.path.removeprefix("/latest/meta-data/"))
-        return self.answer(404) if value is None else self.answer(200, _body(value))
-
-    # --- Azure ---------------------------------------------------------------------------------------
-
-    def _azure(self) -> None:
-        controls, url = self.server.controls, urlsplit(self.path)
-        if self.headers.get("Metadata") != "true" or "api-version" not in parse_qs(url.query):
-            return self.answer(400, '{"error": "Bad request"}')
-        if url.path == "/metadata/instance/compute/name":
-            if controls.get("name_is_cut"):
-                self.close_connection = True
-                return _raw(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nworker_")(self) and None
-            return self.answer(200, controls.get("vm", "worker_0"))
-        time.sleep(controls.get("azure_seconds", 0))
-        events = controls.get("azure_events", [])
-        incarnation = int(hashlib.sha256(_body(events).encode()).hexdigest()[:6], 16)
-        document = controls.get("azure_document", {"DocumentIncarnation": incarnation, "Events": events})
-        return self.answer(200, _body(document))
 
     def log_message(self, *_: object) -> None:
         """Says nothing."""
@@ -145,12 +110,55 @@ def azure_event(kind: str, **fields: Any) -> Json:
     return {**event, **fields}
 
 
-def _etag(value: str | None) -> str:
-    return hashlib.sha256((value or "").encode()).hexdigest()[:16]
+class _Protocols:
+    """What is right, for all three clouds: their paths have nothing in common."""
 
+    def __init__(self, controls: Controls) -> None:
+        self._controls, self._imds, self._tokens = controls, Imds(time.monotonic), controls.get("token")
 
-def _body(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    def respond(self, question: Question) -> Answer:
+        if question.path.startswith("/computeMetadata/"):
+            return self._google(question)
+        return self._azure(question) if question.path.startswith("/metadata/") else self._amazon(question)
+
+    def _google(self, question: Question) -> Answer:
+        # The sources' own patience is cut to less than the whole seconds that the real server takes.
+        seconds = float(question.query.get("timeout_sec", 60))
+        said = self._of_the_machine(replace(question, query={**question.query, "timeout_sec": "60"}))
+        if isinstance(said, Hang):
+            hanging = said.question
+            self._controls.wait_for(lambda: not isinstance(self._of_the_machine(hanging), Hang), seconds)
+            said = self._of_the_machine(hanging.at_last())
+        assert isinstance(said, Answer)
+        etag = self._controls.get("etag", said.headers.get("ETag"))
+        without = ("ETag", "Metadata-Flavor") if self._controls.get("stranger") else ("ETag",)
+        headers = {name: value for name, value in said.headers.items() if name not in without}
+        return replace(said, headers=headers if etag is None else {**headers, "ETag": etag})
+
+    def _of_the_machine(self, question: Question) -> Answer | Hang:
+        scheduling = self._controls.below("instance/scheduling/")
+        values = {name: value for name, value in self._controls.below("instance/").items() if "/" not in name}
+        return gce_protocol.respond(question, {"instance": {**values, "scheduling": scheduling}})
+
+    def _amazon(self, question: Question) -> Answer:
+        if self._controls.get("token") != self._tokens:
+            self._tokens = self._controls.get("token")
+            self._imds.forget_tokens()
+        entries = {
+            f"{start}{name}": value
+            for start in ("spot/", "events/")
+            for name, value in self._controls.below(start).items()
+        }
+        return self._imds.respond(question, entries)
+
+    def _azure(self, question: Question) -> Answer:
+        if question.path == azure_protocol.EVENTS_PATH:
+            time.sleep(self._controls.get("azure_seconds", 0))
+        events = self._controls.get("azure_events", [])
+        incarnation = int(hashlib.sha256(json.dumps(events).encode()).hexdigest()[:6], 16)
+        machine = {"compute": {"name": self._controls.get("vm", "worker_0")}}
+        document = {"DocumentIncarnation": incarnation, "Events": events}
+        return azure_protocol.respond(question, machine, document, lambda _: False)
 
 
 class Server:
@@ -159,7 +167,7 @@ class Server:
     def __init__(self, controls: Controls, *, host: str = "127.0.0.1", port: int = 0) -> None:
         self.controls = controls
         self._http = _Http((host, port), Clouds)
-        self._http.controls = controls
+        self._http.controls, self._http.respond = controls, _Protocols(controls).respond
         self.host = f"{host}:{self._http.server_address[1]}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
@@ -187,6 +195,7 @@ class QuickServer(ThreadingHTTPServer):
 
 class _Http(QuickServer):
     controls: Controls
+    respond: Callable[[Question], Answer]
 
     def handle_error(self, *_: object) -> None:
         """A client that gives a fault up is what is tested."""
@@ -267,7 +276,8 @@ def _raw(*pieces: bytes, pause: float = 0.0, forever: bool = False) -> Callable[
 
 def _silent(handler: Clouds) -> bool:
     controls = handler.server.controls
-    controls.wait_for_change("fault", controls.get("fault"), 60)
+    standing = controls.get("fault")
+    controls.wait_for(lambda: controls.get("fault") != standing, 60)
     return True
 
 

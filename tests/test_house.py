@@ -22,6 +22,7 @@ FLOOR_OF = {
     "sqlite_errors": "words",
     "postgresql": "words", "paging": "words", "drift": "parts",
     "ports": "seams", "items": "seams", "disruptions": "seams", "limits": "seams", "registry": "seams",
+    "rehearsal_place": "seams",
     "settings": "seams",
     "stores": "adapters", "queues": "adapters", "sinks": "adapters", "platforms": "adapters", "frameworks": "adapters",
     "sources": "adapters",
@@ -32,8 +33,8 @@ FLOOR_OF = {
     "saves": "engine", "saver": "engine", "wanted": "engine", "lazy": "engine", "copies": "engine",
     "worker": "engine", "supervise": "engine",
     "containers": "tools", "emulate": "tools", "rehearse": "tools", "deploy": "tools", "monitor": "tools",
-    "item_files": "tools",
-    "cli": "faces", "__init__": "faces", "testing": "faces",
+    "item_files": "tools", "pages": "tools", "timeline": "tools",
+    "cli": "faces", "__init__": "faces", "testing": "faces", "pytest_plugin": "faces",
 }  # fmt: skip
 # What each floor may import; "own": modules of the same floor too, else only those of its own package.
 MAY_IMPORT = {

@@ -186,9 +186,8 @@ class PlatformFacts:
     `migration_signals` come before and after a move to another host: no notice, but connections break, and time passes.
     `end_time_variable` names the variable, if there is one, with the moment at which an attempt is ended, in seconds
     since the epoch. `container_per_attempt`: an attempt begins with process 1, and its timeout counts from there.
-    `procedure` is how the platform ends a job, where `rehearse` can do the same: "container" is the first signal of
-    `notice_sources` to the first process, and SIGKILL to all of them a grace later. `provisional`: not yet proven by a
-    kill matrix of its own.
+    `procedure` names how the platform ends a job, where `rehearse` can do the same (`outlast.rehearse.procedures`).
+    `provisional`: not yet proven by a kill matrix of its own.
     """
 
     name: str
@@ -205,7 +204,7 @@ class PlatformFacts:
     migration_signals: tuple[str, ...] = ()
     end_time_variable: str | None = None
     container_per_attempt: bool = False
-    procedure: Literal["container"] | None = None
+    procedure: str | None = None
     provisional: bool = False
 
     def known_graces(self) -> tuple[KnownGrace, ...]:

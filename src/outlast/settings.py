@@ -17,6 +17,7 @@ from outlast.registry import detect_platform, platform_named
 # Internal variables, from `outlast run` and `outlast rehearse` to the jobs that they start.
 REHEARSAL_STORE = "OUTLAST_REHEARSAL_STORE"  # every store goes below this folder, whatever was asked for
 EVENTS_FILE = "OUTLAST_EVENTS_FILE"  # every event is also appended to this file
+REHEARSAL_SPEED = "OUTLAST_REHEARSAL_SPEED"  # how many of a platform's seconds pass in one, where it is emulated
 SUPERVISED_EXECUTION = "OUTLAST_SUPERVISED_EXECUTION"  # one `outlast run`, whose retries belong together
 
 # torchrun sets the first in its workers; the second is its own setting (torch.distributed.launcher.api, torch 2.13).
@@ -44,6 +45,11 @@ class Surroundings:
     @property
     def console(self) -> Console:
         return Console(as_json=self.facts.logs == "json")
+
+    @property
+    def speed(self) -> float:
+        """How many of the platform's seconds pass in one: 1, but in a rehearsal that is told otherwise."""
+        return float(self.env.get(REHEARSAL_SPEED) or 1.0)
 
     @property
     def margin_seconds(self) -> float:
@@ -121,8 +127,9 @@ def look_around(
     return replace(found, grace_seconds=found.grace.seconds)
 
 
-_ARGUMENT, _VARIABLE = "--grace", "OUTLAST_GRACE"
-_OF_THE_USER = (_ARGUMENT, _VARIABLE)
+GRACE = "OUTLAST_GRACE"
+_ARGUMENT = "--grace"
+_OF_THE_USER = (_ARGUMENT, GRACE)
 
 
 def _known_graces(here: Platform, env: Mapping[str, str], argument: str | float | None) -> tuple[KnownGrace, ...]:
@@ -130,8 +137,8 @@ def _known_graces(here: Platform, env: Mapping[str, str], argument: str | float 
     told: list[KnownGrace] = []
     if argument is not None:
         told = [KnownGrace(parse_duration(argument, setting="grace"), _ARGUMENT)]
-    elif env.get(_VARIABLE):
-        told = [KnownGrace(parse_duration(env[_VARIABLE], setting=_VARIABLE), _VARIABLE)]
+    elif env.get(GRACE):
+        told = [KnownGrace(parse_duration(env[GRACE], setting=GRACE), GRACE)]
     theirs = [grace for grace in here.graces(env) if not (told and grace.gives_way)]
     return (*told, *theirs, *_launcher_grace(env))
 

@@ -25,7 +25,7 @@ from outlast.sources import aws_imds, azure_events, gce_metadata
 from outlast.testing import FakeClock
 
 GRACE_SECONDS = 25.0
-NOTICE_OF_120_S = '{"preemptible": "TRUE", "preemptionNoticeDuration": {"seconds": 120}}'
+NOTICE_OF_120_S = {"preemptible": "TRUE", "preemptionNoticeDuration": "120s"}
 CALM = {"instance/maintenance-event": "NONE", "instance/preempted": "FALSE"}
 
 
@@ -279,10 +279,12 @@ def test_a_strangers_server_is_not_believed() -> None:
         assert here.notice is None
 
 
-@pytest.mark.parametrize(("scheduling", "seconds"), [('{"preemptible": "TRUE"}', 25), (NOTICE_OF_120_S, 120)])
-def test_a_preemption_leaves_what_the_machine_was_made_with(scheduling: str, seconds: int, impatient: None) -> None:
+@pytest.mark.parametrize(("scheduling", "seconds"), [({"preemptible": "TRUE"}, 25), (NOTICE_OF_120_S, 120)])
+def test_a_preemption_leaves_what_the_machine_was_made_with(
+    scheduling: dict[str, str], seconds: int, impatient: None
+) -> None:
     clock = FakeClock()
-    controls = Controls(**CALM, **{"instance/scheduling/": scheduling})
+    controls = Controls(**CALM, **{f"instance/scheduling/{name}": value for name, value in scheduling.items()})
     with desk("gce-metadata", controls, clock) as here:
         here.look()
         controls.set(**{"instance/preempted": "TRUE"})

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sqlite3
 import zipfile
 from pathlib import Path
 
@@ -96,19 +97,70 @@ def test_archives_are_equal_when_their_members_are(tmp_path: Path) -> None:
     assert "w.npy[0]" in distance.detail
 
 
+def database(path: Path, rows: list[tuple[int, float]], *, mode: str = "delete") -> bytes:
+    with sqlite3.connect(path) as opened:
+        opened.execute(f"PRAGMA journal_mode = {mode}")
+        opened.execute("CREATE TABLE losses (step INTEGER PRIMARY KEY, loss REAL)")
+        opened.executemany("INSERT INTO losses VALUES (?, ?)", rows)
+    opened.close()
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+def test_databases_are_equal_when_their_rows_are(tmp_path: Path, mode: str) -> None:
+    one = database(tmp_path / "one", [(1, 0.5), (2, 0.25)])
+    other = database(tmp_path / "other", [(2, 0.25), (1, 0.5)], mode=mode)
+    assert one != other or mode == "delete"
+    assert compare_bytes("work.db", one, other).within(0.0)
+
+
+def test_a_database_names_the_row_that_differs(tmp_path: Path) -> None:
+    one = database(tmp_path / "one", [(1, 0.5), (2, 0.25)])
+    distance = compare_bytes("work.db", one, database(tmp_path / "other", [(1, 0.5), (2, 0.3)]))
+    assert distance.detail.startswith("table losses, row 2: expected (2, 0.25), found (2, 0.3)")
+    twice = compare_bytes("work.db", one, database(tmp_path / "twice", [(1, 0.5), (2, 0.25), (3, 0.5)]))
+    assert not twice.within(0.9)
+    torn = compare_bytes("work.db", one, one[:5000])
+    assert not torn.within(0.9)
+
+
+def test_a_csv_file_names_the_row_and_the_column_that_differ() -> None:
+    one, other = b"step,loss\n1,0.5\n2,0.25\n", b"step,loss\n1,0.5\n2,0.3\n"
+    distance = compare_bytes("log.csv", one, other)
+    assert distance.detail.startswith("row 3, 'loss': expected 0.25, found 0.3")
+    assert distance.relative == pytest.approx(0.05 / 0.3)
+    assert compare_bytes("log.csv", one, one + b"3,0.1\n").relative == math.inf
+
+
+def test_an_array_names_the_first_number_that_differs_and_the_farthest(tmp_path: Path) -> None:
+    one, other = np.arange(1.0, 6.0), np.array([1.0, 2.2, 3.0, 8.0, 5.0])
+    distance = compare_bytes("w.npy", npy(one, tmp_path), npy(other, tmp_path))
+    assert distance.detail == (
+        "array[1]: expected 2.0, found 2.2, which is 0.091 of its size apart; "
+        "2 of 5 numbers differ, most of all [3], by 0.5 of its size"
+    )
+    assert distance.relative == pytest.approx(0.5)
+
+
 def test_safetensors_are_compared_by_name() -> None:
     one = save_safetensors({"w": np.ones(3, np.float32), "b": np.zeros(2, np.float32)})
     other = save_safetensors({"w": np.full(3, 1.5, np.float32), "b": np.zeros(2, np.float32)})
     distance = compare_bytes("m.safetensors", one, other)
     assert distance.relative == pytest.approx(1 / 3)
-    assert distance.detail == "w[0]: expected 1.0, found 1.5"
+    assert distance.detail == (
+        "w[0]: expected 1.0, found 1.5, which is 0.33 of its size apart; "
+        "3 of 3 numbers differ, most of all [0], by 0.33 of its size"
+    )
 
 
 def test_bfloat16_is_read_as_the_number_it_is() -> None:
     header = json.dumps({"w": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()
     begin = len(header).to_bytes(8, "little") + header
     distance = compare_bytes("m.safetensors", begin + b"\x80\x3f\x80\x3f", begin + b"\x80\x3f\x00\x40")
-    assert (distance.relative, distance.detail) == (0.5, "w[1]: expected 1.0, found 2.0")
+    assert (distance.relative, distance.detail) == (
+        0.5,
+        "w[1]: expected 1.0, found 2.0, which is 0.5 of its size apart",
+    )
 
 
 @pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.safetensors", "a.json"])
@@ -168,4 +220,4 @@ def test_the_last_line_that_says_something_is_compared(tmp_path: Path) -> None:
     one, other = Outcome(tmp_path, "loss 1.0", None), Outcome(tmp_path, "loss 2.0", None)
     (result,) = compare_outcomes([], one, other, tolerance=0.0, with_stdout=True)
     assert (result.path, result.same) == ("<stdout, last line>", False)
-    assert result.detail == "expected loss 1.0, found loss 2.0"
+    assert result.detail == "expected loss 1.0, found loss 2.0, which is 0.5 of its size apart"

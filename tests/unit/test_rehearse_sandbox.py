@@ -109,8 +109,8 @@ def test_the_launcher_passes_exit_codes_on(command: str, code: int | None, place
 
     if not can_isolate():
         pytest.skip("no PID namespaces here")
-    how = json.dumps({"status": 2, "below_init": place == "below-init"})
-    words = [sys.executable, "-I", "-S", launcher.__file__, how, "sh", "-c", command]
+    how = {"status": 2, "below_init": place == "below-init"}
+    words = [sys.executable, "-I", "-S", launcher.__file__, json.dumps(how), "sh", "-c", command]
     if code is None:  # PID 1 of a namespace cannot be killed from within it
         code, words[-1] = (137, command) if place == "below-init" else (0, command.replace("9 $$; sleep 9", "9 $$"))
     assert subprocess.run(words, stderr=subprocess.PIPE, check=False).returncode == code

@@ -9,6 +9,7 @@ from outlast.events import NoticeHeard, Recorded, Restored, SaveCommitted
 from outlast.registry import platform_named
 from outlast.rehearse.attempt import Attempt, add_events
 from outlast.rehearse.compare import EQUAL, Distance
+from outlast.rehearse.cut_saves import CutSaves
 from outlast.rehearse.findings import find_in_notices, find_in_progress
 from outlast.rehearse.notice import LeftBehind, NoticeView
 from outlast.rehearse.report import Report, as_object
@@ -139,6 +140,62 @@ def test_a_child_left_behind_is_named_once_with_what_it_wrote() -> None:
     lines = find_in_notices([attempt_with_view(0, view), attempt_with_view(1, view)], grace_seconds=10.0)
     assert len(lines) == 1
     assert "`python writer.py` was still running, writing a.bin, when your first process left" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "view"),
+    [
+        ("SIGKILL after the grace", HEARD),
+        ("finished", replace(HEARD, first_hears=False)),
+        ("SIGTERM", replace(HEARD, left_behind=(LeftBehind("python writer.py", ("a.bin",)),))),
+    ],
+    ids=["killed", "deaf", "writer"],
+)
+def test_a_notice_in_vain_is_not_survived_although_the_results_are_equal(ended_by: str, view: NoticeView) -> None:
+    first = replace(attempt(0, "SIGTERM"), ended_by=ended_by, notice=view)
+    verdict, reasons = judge(evidence(first, attempt(1, "SIGKILL"), attempt(2, "SIGKILL at a save"), attempt(3)))
+    assert verdict == "not-survived"
+    assert reasons != []
+
+
+def test_a_job_that_writes_as_much_again_has_begun_again() -> None:
+    ended = [attempt(number, kind, writes=4) for number, kind in enumerate(ALL)]
+    verdict, (reason,) = judge(evidence(*ended, attempt(3, seconds=3.0, writes=20), baseline_writes=20))
+    assert verdict == "not-survived"
+    assert "attempt 3 began again: it wrote as many files as the whole job does (20 against 20)" in reason
+    assert judge(evidence(*ended, attempt(3, seconds=3.0, writes=12), baseline_writes=20)) == ("survived", [])
+
+
+def test_attempts_that_had_saved_nothing_yet_do_not_show_that_it_begins_again() -> None:
+    ended = [attempt(number, kind, writes=0) for number, kind in enumerate(ALL)]
+    assert judge(evidence(*ended, attempt(3, seconds=3.0, writes=20), baseline_writes=20)) == ("survived", [])
+
+
+@pytest.mark.parametrize(
+    ("cuts", "verdict", "words"),
+    [
+        (CutSaves(("write a",), ("after a kill just before `write a` …",), 0), "not-survived", "just before `write a`"),
+        (CutSaves((), (), 0, elsewhere=("/data/state",)), "could-not-rehearse", "/data/state, outside of the copy"),
+        (CutSaves(("write a",), (), 0, temporary=("$TMPDIR/x",)), "survived", ""),
+    ],
+    ids=["broken", "elsewhere", "scratch"],
+)
+def test_what_held_attempts_showed_decides_where_nothing_else_does(cuts: CutSaves, verdict: str, words: str) -> None:
+    found, reasons = judge(evidence(cuts=cuts))
+    assert found == verdict
+    assert words in "\n".join(reasons)
+
+
+def test_a_state_on_the_attempts_own_disk_is_not_survived_by_a_job_that_saves_nothing_else() -> None:
+    verdict, reasons = judge(evidence(saves=False, cuts=CutSaves((), (), 0, temporary=("$TMPDIR/state.json",))))
+    assert verdict == "not-survived"
+    assert "$TMPDIR/state.json, which goes with the attempt" in reasons[0]
+
+
+def test_places_that_no_time_was_for_are_not_exercised() -> None:
+    asked = {"isolated": True, "real_store": False, "saves": True, "in_place": False}
+    assert "3 places between" in "\n".join(what_was_not_exercised(**asked, cuts=CutSaves(("write a",), (), 3)))
+    assert "each place between two file operations" in "\n".join(what_was_not_exercised(**asked, cuts=None))
 
 
 def test_beginning_at_step_0_although_there_are_checkpoints_is_told() -> None:

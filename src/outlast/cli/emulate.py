@@ -1,22 +1,33 @@
 """`outlast emulate`: a platform's procedure on loopback, for its own tools and clients."""
 
 import importlib.util
-import shlex
 import signal
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 
+from outlast.cli.lazy_group import LazyGroup
 from outlast.errors import SettingsError
 
-_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _SPEED_HELP = "How many seconds of the platform pass in one second here."
 
 
-@click.group()
+_EMULATORS = {
+    "aws-imds": "outlast.cli.emulate_metadata:aws_imds",
+    "azure-events": "outlast.cli.emulate_metadata:azure_events",
+    "cloud-run": "outlast.cli.emulate_cloud_run:cloud_run",
+    "gce-metadata": "outlast.cli.emulate_metadata:gce_metadata",
+    "gke": "outlast.cli.emulate_gke:gke",
+}
+
+
+class _Emulators(LazyGroup):
+    lazy = _EMULATORS
+
+
+@click.group(cls=_Emulators)
 def emulate() -> None:
     """A platform on this machine, for tests of what would run there: its own tools and clients talk to it.
 
@@ -56,48 +67,8 @@ def wait_for_signal(url: str, hints: str) -> None:
     stopped.wait()
 
 
-@emulate.command("cloud-run")
-@click.option("--folder", type=_FOLDER, default=".", help="The files of the images; each attempt gets a fresh copy.")
-@click.option("--image", "images", multiple=True, metavar="NAME=COMMAND", help="An image's entry point; repeatable.")
-@click.option("--bucket", "buckets", multiple=True, metavar="NAME=DIR", help="A folder for a bucket; repeatable.")
-@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable of the images; repeatable.")
-@click.option("--project", default="demo", help="The project that gcloud is led to.")
-@common_options
-def cloud_run(
-    *,
-    folder: Path,
-    images: tuple[str, ...],
-    buckets: tuple[str, ...],
-    variables: tuple[str, ...],
-    project: str,
-    port: int,
-    speed: float,
-) -> None:
-    """Cloud Run jobs: for gcloud, and with the tasks as processes of this machine.
-
-    Prints the variables that lead gcloud here. `curl -X POST URL/emulator/maintenance` starts a maintenance: it ends
-    the tasks that have a GPU, and moves the others. `/emulator/crash` kills them with no notice.
-    """
-    need_web_server()
-    from outlast.emulate.cloud_run.images import Image  # noqa: PLC0415 - `outlast emulate --help` needs no web server
-    from outlast.emulate.cloud_run.server import CloudRun, default_environment  # noqa: PLC0415 - as above
-    from outlast.emulate.scale import TimeScale  # noqa: PLC0415 - as above
-
-    named = {name: Image(folder, tuple(shlex.split(said))) for name, said in _pairs("--image", images).items()}
-    emulator = CloudRun(
-        folder=folder,
-        images=named,
-        buckets=_pairs("--bucket", buckets),
-        environment={**default_environment(), **_pairs("--env", variables)},
-        scale=TimeScale(speed),
-        port=port,
-    )
-    with emulator:
-        told = emulator.gcloud_environment(project)
-        wait_for_signal(emulator.url, "\n".join(f"export {name}={shlex.quote(value)}" for name, value in told.items()))
-
-
-def _pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
+def pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
+    """What was given as NAME=VALUE, more than once."""
     for one in given:
         if not one.partition("=")[2] or one.startswith("="):
             raise click.BadParameter(f"'{one}' is not NAME=VALUE", param_hint=option)

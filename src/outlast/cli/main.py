@@ -1,11 +1,10 @@
 """The `outlast` command; each subcommand lives in a file of its own and is imported when called."""
 
-import importlib
 import os
-from typing import cast
 
 import click
 
+from outlast.cli.lazy_group import LazyGroup
 from outlast.errors import ExitingError, OutlastError
 from outlast.settings import console_for
 
@@ -25,18 +24,10 @@ _COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
-    """A group that imports a subcommand when it is asked for, so that `outlast run` starts at once."""
+class _Commands(LazyGroup):
+    """All commands; an error of ours is told in one line."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = _COMMANDS.get(cmd_name)
-        if entry is None:
-            return None
-        module, _, name = entry.partition(":")
-        return cast(click.Command, getattr(importlib.import_module(module), name))
+    lazy = _COMMANDS
 
     def invoke(self, ctx: click.Context) -> object:
         """An error of ours is told in one line; it leaves with its own code, or 1."""
@@ -51,7 +42,7 @@ class LazyGroup(click.Group):
             raise SystemExit(1) from error
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="outlast")
 def main() -> None:
     """Jobs that outlast the machines they run on."""

@@ -6,16 +6,21 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 
+from outlast import __version__
 from outlast.errors import SettingsError
 from outlast.registry import platform_named, proven_platforms
 from outlast.rehearse.display import ConsoleDisplay
-from outlast.rehearse.report import as_object, print_report
-from outlast.rehearse.request import Request
+from outlast.rehearse.page import as_page
+from outlast.rehearse.procedures import procedure_named
+from outlast.rehearse.report import Report, as_object, print_report
+from outlast.rehearse.request import Request, facts_to_rehearse
 from outlast.rehearse.runner import rehearse as run_rehearsal
+from outlast.rehearse.scenario_file import scenarios_for
 from outlast.rehearse.verdict import EXIT_CODES
 
 _CTRL_C = 130
@@ -29,30 +34,28 @@ _REHEARSED = [name for name in proven_platforms() if platform_named(name).facts.
 @click.option("--platform", metavar=f"[{'|'.join(_REHEARSED)}]", default="cloud-run", show_default=True)
 @click.option("--interruptions", type=int, default=5, show_default=True, help="How many; 3 at least.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Draws kinds and moments.")
+@click.option(
+    "--scenario", "scenarios", multiple=True, metavar="FILE|NAME", help="What goes wrong, instead; repeatable."
+)
+@click.option("--list-scenarios", is_flag=True, is_eager=True, help="Name those that come with outlast, and leave.")
+@click.option("--speed", type=float, metavar="N", help="How many of the platform's seconds pass in one here.")
 @click.option("--retries", type=int, help="The platform's retries; enough for the interruptions unless given.")
 @click.option("--result", "results", multiple=True, metavar="PATH", help="A file or pattern to compare; repeatable.")
 @click.option("--tolerance", type=float, default=0.0, metavar="REL", help="Relative difference of numbers allowed.")
+@click.option(
+    "--report",
+    "page",
+    metavar="F.html",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write the report as one HTML file.",
+)
 @click.option("--in-place", is_flag=True, help="Run in this folder itself, not in copies of it.")
 @click.option("--real-store", is_flag=True, help="Let jobs use the stores that they name.")
 @click.option("--yes", is_flag=True, help="Do not ask before a large copy.")
 @click.option("--keep", is_flag=True, help="Keep the copies and the output of each attempt.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
-def rehearse(
-    platform: str,
-    interruptions: int,
-    seed: int,
-    retries: int | None,
-    results: tuple[str, ...],
-    *,
-    tolerance: float,
-    in_place: bool,
-    real_store: bool,
-    yes: bool,
-    keep: bool,
-    as_json: bool,
-    command: tuple[str, ...],
-) -> None:
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
+def rehearse(*, list_scenarios: bool, page: Path | None, yes: bool, as_json: bool, platform: str, **asked: Any) -> None:
     """Run CMD uninterrupted, then under the platform's real interruptions, and compare what comes out.
 
     Everything runs in fresh copies of this folder, without what .gitignore or .outlastignore names.
@@ -60,39 +63,65 @@ def rehearse(
 
     Example: outlast rehearse --platform cloud-run -- python train.py
     """
+    if list_scenarios:
+        _print_scenarios(platform)
+        return
+    if page is not None and not page.absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder {page.absolute().parent}", param_hint="--report")
     signal.signal(signal.SIGTERM, _stop)
     # watchdog 7.1 warns when the address of a callback is used again, which harms nothing.
     warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"watchdog\..*")
     console = Console(stderr=True)
     try:
-        request = Request(
-            command=command,
-            folder=Path.cwd(),
-            platform=platform,
-            interruptions=interruptions,
-            seed=seed,
-            retries=retries,
-            results=results,
-            tolerance=tolerance,
-            in_place=in_place,
-            real_store=real_store,
-            keep=keep,
-        )
+        request = Request(folder=Path.cwd(), platform=platform, **asked)  # the options have its names
         report = run_rehearsal(request, display=ConsoleDisplay(console), confirm=_asker(yes=yes))
     except SettingsError as error:
         raise click.UsageError(str(error)) from error
     except KeyboardInterrupt:
-        console.print("stopped; the copies are removed" if not keep else "stopped")
+        console.print("stopped" if asked["keep"] else "stopped; the copies are removed")
         sys.exit(_CTRL_C)
     except Exception:  # noqa: BLE001 - a fault of ours must not leave with 1, which says that CMD did not survive
         console.print_exception()
         sys.exit(EXIT_CODES["could-not-rehearse"])
+    _show(report, console, as_json=as_json, page=page)
+    sys.exit(report.exit_code)
+
+
+def _show(report: Report, console: Console, *, as_json: bool, page: Path | None) -> None:
+    """Leaves with 2 when the page cannot be made: what was asked for is not there, whatever the verdict."""
     if as_json:
         click.echo(json.dumps(as_object(report), indent=2))
     else:
         out = Console()
         print_report(report, out if out.is_terminal else Console(width=_REPORT_WIDTH))
-    sys.exit(report.exit_code)
+    if page is None:
+        return
+    try:
+        page.write_text(as_page(report, version=__version__), encoding="utf-8")
+    except OSError as error:
+        console.print(f"the report could not be written: {error}", markup=False, soft_wrap=True)
+    except Exception:  # noqa: BLE001 - as above
+        console.print_exception()
+    else:
+        console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+        return
+    sys.exit(EXIT_CODES["could-not-rehearse"])
+
+
+def _print_scenarios(platform: str) -> None:
+    """Those for the platform, and the words in which one is written for it."""
+    try:
+        procedure = procedure_named(facts_to_rehearse(platform).procedure or "")
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from error
+    click.echo(f"scenarios for {platform} (--scenario NAME):")
+    for name, about in scenarios_for(platform):
+        click.echo(f"  {name:22} {about}")
+    click.echo(f"\nwhat can happen on {platform} (in a scenario of your own):")
+    for name, word in procedure.words.items():
+        click.echo(f"  {name:22} {word.about}")
+        for setting, one in word.settings.items():
+            click.echo(f"    {setting + ':':20} {one.about}")
 
 
 def _asker(*, yes: bool) -> Callable[[str], bool]:

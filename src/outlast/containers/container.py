@@ -214,6 +214,8 @@ class Container:
 
     def _kill_first(self) -> None:
         """The end of a namespace's PID 1 is that of all its processes."""
+        if self._init is not None and self.wait(0)[0]:
+            return  # the init is about to leave with the command's exit code
         root = self._first if self._init is None else self._init
         if root is not None:
             with contextlib.suppress(ProcessLookupError):

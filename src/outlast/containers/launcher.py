@@ -22,12 +22,12 @@ _MS_NOATIME, _MS_RELATIME, _ST_RELATIME = 0x400, 1 << 21, 0x1000
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 
+_DEVICES = (("/", "dev"), ("/", "sys"))  # the machine's own, and no files
+_MOST_STEPS = 1000  # along a path with links, which may lead in a circle
+
 # From asm/unistd.h and linux/seccomp.h.
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SET_MODE_FILTER, _NEW_LISTENER = 1, 8
-
-_DEVICES = (("/", "dev"), ("/", "sys"))  # the machine's own, and no files
-_MOST_STEPS = 1000  # along a path with links, which may lead in a circle
 
 NOT_ALLOWED = 125  # the namespace could not be made
 _CANNOT_EXECUTE, _NOT_FOUND = 126, 127
@@ -40,10 +40,10 @@ def main(how: dict[str, Any], command: list[str]) -> int:
     file when the command itself has begun; before that a line "!WHY" if it cannot begin.
 
     `view`, where there is one, has `root`, an empty folder for a root of the command's own, `private`, whether what it
-    writes outside of the mounts is kept apart and lost with it, `folder`, in which it starts, and `mounts`: [what,
-    where, whether read-only] each. `calls` is a socket for the listener of the seccomp filter `program` (hexadecimal
-    digits); it is closed without a message where the kernel allows none. `below_init`: PID 1 is a process of ours that
-    handles no signal, and the command its child, as under an init or a service manager.
+    writes outside of the mounts is kept apart and lost with it, `folder`, in which it starts, and `mounts`:
+    [what, where, whether read-only] each. `calls` is a socket for the listener of the seccomp filter `program`
+    (hexadecimal digits); it is closed without a message where the kernel allows none. `below_init`: PID 1 is a process
+    of ours that handles no signal, and the command its child, as under an init or a service manager.
     """
     status, calls = how["status"], how.get("calls", -1)
     for descriptor in (status, *([calls] if calls >= 0 else [])):

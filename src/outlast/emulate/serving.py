@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,11 +25,13 @@ _STOP_SECONDS = 2  # for requests under way: a watch would last for minutes
 class Serving:
     """A running server; use as a context manager, or call `close`.
 
-    `port` 0 takes a free one; `address` may be another loopback or link-local address of this machine.
-    Raises SettingsError for a port that is taken.
+    `port` 0 takes a free one; `address` may be another loopback or link-local address of this machine; `certificate`
+    is a PEM file with a key and its certificate, for TLS. Raises SettingsError for a port that is taken.
     """
 
-    def __init__(self, application: Application, *, port: int = 0, address: str = LOOPBACK) -> None:
+    def __init__(
+        self, application: Application, *, port: int = 0, address: str = LOOPBACK, certificate: Path | None = None
+    ) -> None:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -37,7 +40,7 @@ class Serving:
             listener.close()
             raise SettingsError(f"port {port} of {address} cannot be served: {error.strerror}") from error
         self.port: int = listener.getsockname()[1]
-        self.url = f"http://{address}:{self.port}"
+        self.url = f"{'https' if certificate else 'http'}://{address}:{self.port}"
         config = uvicorn.Config(
             _without_browsers(_origin_form(application)),
             lifespan="off",
@@ -45,6 +48,7 @@ class Serving:
             access_log=False,
             http="h11",
             ws="none",
+            ssl_certfile=certificate,
             timeout_graceful_shutdown=_STOP_SECONDS,
         )
         self._server = uvicorn.Server(config)

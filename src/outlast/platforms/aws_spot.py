@@ -24,6 +24,7 @@ _FACTS = PlatformFacts(
     notice_share=assumed.NOTICE_SHARE,
     notice_sources=("SIGTERM", "aws-imds"),
     logs="plain",
+    procedure="ec2",
     provisional=True,
     sources={
         "grace_seconds": "EC2, Spot Instance interruption notices: 2 min before, as best effort (2026-11-29)",

@@ -22,6 +22,7 @@ _FACTS = PlatformFacts(
     notice_share=assumed.NOTICE_SHARE,
     notice_sources=("SIGTERM", "azure-scheduled-events"),
     logs="plain",
+    procedure="azure",
     provisional=True,
     sources={
         "grace_seconds": "Azure, Scheduled Events for Linux VMs: Preempt, 30 s before, as best effort (2026-11-29)",

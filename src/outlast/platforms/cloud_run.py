@@ -26,7 +26,7 @@ _FACTS = PlatformFacts(
     migration_signals=("SIGTSTP", "SIGCONT"),
     container_per_attempt=True,
     logs="json",
-    procedure="container",
+    procedure="cloud-run",
     sources={
         "grace_seconds": "Cloud Run, Container runtime contract: SIGTERM, 10 s, SIGKILL (2026-04-08)",
         "longest_grace_seconds": "Cloud Run, Container runtime contract: 10 s, which no setting changes (2026-04-08)",

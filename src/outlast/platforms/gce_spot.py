@@ -23,6 +23,7 @@ _FACTS = PlatformFacts(
     notice_share=assumed.NOTICE_SHARE,
     notice_sources=("SIGTERM", "gce-metadata"),
     logs="plain",
+    procedure="gce",
     provisional=True,
     sources={
         "grace_seconds": "Compute Engine, Spot VMs: about 30 s after the ACPI signal, as best effort (2026-11-29)",

@@ -17,6 +17,7 @@ FACTS = replace(
     longest_grace_seconds=105.0,
     mean_seconds_between_interruptions=assumed.SPOT_SECONDS,
     notice_sources=("SIGTERM", "gce-metadata", "kubernetes-node"),
+    procedure="gke-spot",
     sources={
         **kubernetes.FACTS.sources,
         "grace_seconds": "GKE, Spot VMs: the first 15 of 30 s are for your pods, unless told otherwise (2026-11-29)",

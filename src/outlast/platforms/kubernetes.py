@@ -18,7 +18,7 @@ FACTS = PlatformFacts(
     notice_sources=("SIGTERM", "kubernetes-node"),
     container_per_attempt=True,
     logs="json",
-    procedure="container",
+    procedure="pod",
     provisional=True,
     sources={
         "grace_seconds": "Kubernetes, Pod lifecycle: terminationGracePeriodSeconds is 30 unless set (2026-11-29)",

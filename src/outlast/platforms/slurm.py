@@ -28,6 +28,7 @@ _FACTS = PlatformFacts(
     notice_sources=("SIGTERM", "SIGUSR1"),
     end_time_variable="SLURM_JOB_END_TIME",
     logs="plain",
+    procedure="slurm",
     sources={
         "grace_seconds": "slurm.conf(5): KillWait, 30 s between SIGTERM and SIGKILL unless the site sets it (22.05)",
         "interrupted_exit_code": "slurm.conf(5): RequeueExit=143, where the site sets it, starts the job again (22.05)",

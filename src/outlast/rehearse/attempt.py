@@ -1,47 +1,77 @@
-"""One attempt: starts the command, interrupts it as the platform would, and reports what was seen."""
+"""One attempt: what it is planned to be, and what was seen of it."""
 
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from outlast.containers.container import Container
-from outlast.events import LoopStarted, NoticeHeard, Recorded, RestoreChecked, Restored, SaveCommitted, from_lines
-from outlast.rehearse.notice import NoticeView, NoticeWatch
+from outlast.events import (
+    ChunkBegun,
+    Logged,
+    LoopStarted,
+    NoticeHeard,
+    Recorded,
+    RestoreChecked,
+    Restored,
+    SaveCommitted,
+    from_lines,
+)
+from outlast.rehearse.notice import NoticeView
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.stage import Stage
-from outlast.rehearse.watch import SaveFilter, Write, WriteWatch
+from outlast.rehearse.watch import SaveFilter, WriteWatch
+from outlast.rehearse.words import CountsAs, Due
 
-EndedBy = Literal["finished", "SIGTERM", "SIGKILL", "SIGKILL at a save", "SIGKILL after the grace", "exit", "hung"]
+EndedBy = Literal[
+    "finished",
+    "SIGTERM",
+    "notice",  # it left by itself after an announcement, before any signal
+    "SIGKILL",
+    "SIGKILL at a save",
+    "SIGKILL after the grace",
+    "superseded",  # it left by itself after the next attempt had begun
+    "exit",
+    "hung",
+]
 Sign = Literal["loop", "activity", "start"]
-_SIGKILLED = 128 + 9
-_LOOK_SECONDS = 0.005  # how often the first sign of work is looked for
-_SAMPLE_SECONDS = 0.03  # how often the processes are looked at while a notice is pending
+WORK_BEGINS = (LoopStarted, ChunkBegun)  # a job's first step, a worker's first chunk
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to interrupt one attempt: `after_seconds` counts from the first sign of work.
+    """What happens to one attempt; `kind` is that of its end.
 
-    Without a sign until `sign_timeout_seconds` the interruption comes anyhow. Seconds throughout.
+    What is due after the first sign of work comes anyhow if there is none until `sign_timeout_seconds`. Seconds here.
     """
 
     kind: Kind
-    after_seconds: float
+    due: tuple[Due, ...]
     sign: Sign
     sign_timeout_seconds: float
-    grace_seconds: float
     saves: SaveFilter
+
+    @property
+    def name(self) -> str:
+        """What happens, in the platform's words."""
+        return ", then ".join(one.name for one in self.due)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether the next attempt may begin while this one lives."""
+        return any(one.overlaps for one in self.due)
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """What became of one attempt. Seconds; None where there was nothing to measure.
 
-    `interrupted_at_seconds` counts from the start; None when no interruption landed.
+    `interrupted_at_seconds` counts from the start; None when no interruption landed. `happened` are the platform's
+    words for what did, `counts_as` what the platform makes of its end; `heard_from` is the first source from which a
+    job of outlast heard a notice. `grace_seconds` is from that notice to the SIGKILL that was to follow.
+    `recorded` are its own events, without the numbers that it logged; `saves_seen` the moments of writes that are part
+    of a save, monotonic.
     """
 
     number: int
@@ -56,171 +86,22 @@ class Attempt:
     resumed_from_step: int | None = None
     worked_seconds: float = 0.0  # from the first sign of work, as far as one was looked for
     commits: int = 0
+    writes: int = 0  # of whole files, seen in the copy
+    cut_write: str | None = None  # the file that was being written when it was killed at a save
     checked_leaves: int = 0
     different_leaves: tuple[str, ...] = ()
     notice: NoticeView | None = None
+    happened: tuple[str, ...] = ()
+    heard_from: str | None = None
+    counts_as: CountsAs = "its exit code"
+    grace_seconds: float | None = None
+    recorded: tuple[Recorded, ...] = ()
+    saves_seen: tuple[float, ...] = ()
 
-
-@dataclass(slots=True)
-class _Progress:
-    """What the loop over one attempt knows so far."""
-
-    work_began_at: float | None = None
-    signalled_at: float | None = None
-    fired: Write | None = None
-    armed: bool = False
-    killed_by: EndedBy | None = None
-    notice: NoticeView | None = None
-    also: list[int] = field(default_factory=list)
-
-
-def run_attempt(
-    stage: Stage,
-    number: int,
-    command: Sequence[str],
-    environment: dict[str, str],
-    *,
-    watch: WriteWatch,
-    isolated: bool,
-    plan: Plan | None = None,
-    hung_seconds: float = float("inf"),
-) -> Attempt:
-    """Runs the command once, to its end or to the end that `plan` makes."""
-    with ExitStack() as stack:
-        container = stack.enter_context(
-            Container(
-                command,
-                folder=stage.folder,
-                environment=environment,
-                stdout=stack.enter_context(stage.stdout(number).open("wb")),
-                stderr=stack.enter_context(stage.stderr(number).open("wb")),
-                isolated=isolated,
-            )
-        )
-        driver = _Driver(stage, number, container, watch=watch, plan=plan, hung_seconds=hung_seconds)
-        stack.callback(watch.disarm)
-        return driver.run()
-
-
-class _Driver:
-    """Brings one attempt to its end."""
-
-    def __init__(
-        self,
-        stage: Stage,
-        number: int,
-        container: Container,
-        *,
-        watch: WriteWatch,
-        plan: Plan | None,
-        hung_seconds: float,
-    ) -> None:
-        self._stage, self._number = stage, number
-        self._container, self._watch, self._plan = container, watch, plan
-        self._hung_at = container.started_at + hung_seconds
-        self._signs = SignOfWork(stage, number, watch, container.started_at)
-        self._progress = _Progress()
-
-    def run(self) -> Attempt:
-        if self._plan is None:
-            self._wait_for_end()
-        elif self._wait_for_moment(self._plan):
-            self._interrupt(self._plan)
-        ended_at = time.monotonic()
-        self._progress.fired = self._watch.disarm()
-        return self._report(self._container.finish(), ended_at)
-
-    def _wait_for_moment(self, plan: Plan) -> bool:
-        """Whether the attempt still runs at the moment of its interruption."""
-        started = self._container.started_at
-        while True:
-            now = time.monotonic()
-            if self._progress.work_began_at is None:
-                began = self._signs.find(plan.sign)
-                late = now - started > plan.sign_timeout_seconds
-                self._progress.work_began_at = now if began is None and late else began
-            began = self._progress.work_began_at
-            pause = _LOOK_SECONDS if began is None else began + plan.after_seconds - now
-            if pause <= 0:
-                return not self._container.wait(0)[0]
-            if self._container.wait(min(pause, self._hung_at - now))[0]:
-                return False
-            if now >= self._hung_at:
-                self._give_up()
-                return False
-
-    def _interrupt(self, plan: Plan) -> None:
-        if plan.kind == "SIGTERM":
-            self._give_notice(plan.grace_seconds)
-            return
-        if plan.kind == "SIGKILL":
-            self._progress.signalled_at = time.monotonic()
-            self._progress.killed_by = "SIGKILL"
-            self._container.kill()
-        else:
-            self._progress.armed = True
-            self._watch.arm(self._container.kill, plan.saves)
-        self._wait_for_end()
-
-    def _give_notice(self, grace_seconds: float) -> None:
-        watching = NoticeWatch(self._container, self._stage.folder)
-        with watching:
-            moment = time.monotonic()
-            self._progress.signalled_at = moment
-            self._container.terminate_first()
-            while (left := moment + grace_seconds - time.monotonic()) > 0:
-                if watching.wait(min(left, _SAMPLE_SECONDS)):
-                    break
-            else:
-                self._progress.killed_by = "SIGKILL after the grace"
-                watching.look()
-                self._container.kill()
-            self._progress.notice = watching.view()
-
-    def _wait_for_end(self) -> None:
-        left = self._hung_at - time.monotonic()
-        # poll() takes no infinite timeout; a day at a time is as good.
-        while not self._container.wait(min(max(left, 0.0), 86400.0))[0]:
-            left = self._hung_at - time.monotonic()
-            if left <= 0:
-                self._give_up()
-                return
-
-    def _give_up(self) -> None:
-        self._progress.killed_by = "hung"
-        self._container.kill()
-
-    def _report(self, exit_code: int, ended_at: float) -> Attempt:
-        progress, started = self._progress, self._container.started_at
-        at, ended_by = _how_it_ended(progress, exit_code)
-        began = progress.work_began_at
-        attempt = Attempt(
-            number=self._number,
-            seconds=ended_at - started,
-            ended_by=ended_by,
-            exit_code=exit_code,
-            started_at=started,
-            kind=self._plan.kind if self._plan and at is not None else None,
-            interrupted_at_seconds=None if at is None else at - started,
-            stopped_after_seconds=ended_at - at if at is not None and progress.notice else None,
-            worked_seconds=0.0 if began is None else max(0.0, ended_at - began),
-            notice=progress.notice,
-        )
-        return add_events(attempt, read_events(self._stage, self._number), notice_at=at if progress.notice else None)
-
-
-def _how_it_ended(progress: _Progress, exit_code: int) -> tuple[float | None, EndedBy]:
-    """The moment at which an interruption landed, if one did, and what ended the attempt."""
-    if progress.killed_by == "hung":
-        return progress.signalled_at, "hung"
-    if progress.fired is not None and exit_code == _SIGKILLED:
-        return progress.fired.at, "SIGKILL at a save"
-    if progress.killed_by is not None and exit_code == _SIGKILLED:
-        return progress.signalled_at, progress.killed_by
-    by_itself: EndedBy = "finished" if exit_code == 0 else "exit"
-    if progress.notice is None:  # it ended by itself before the kill could reach it
-        return None, by_itself
-    return progress.signalled_at, "finished" if exit_code == 0 else "SIGTERM"
+    @property
+    def succeeded(self) -> bool:
+        """Whether the platform records success."""
+        return self.exit_code == 0 and self.counts_as == "its exit code"
 
 
 class SignOfWork:
@@ -243,7 +124,7 @@ class SignOfWork:
     def _loop_started(self) -> float | None:
         if not self._events.exists():
             return None
-        return first_moment(from_lines(self._events.read_bytes()), LoopStarted)
+        return first_moment(from_lines(self._events.read_bytes()), WORK_BEGINS)
 
     def _first_activity(self) -> float | None:
         if any(output.stat().st_size for output in self._outputs):
@@ -252,8 +133,8 @@ class SignOfWork:
         return written[0].at if written else None
 
 
-def first_moment(recorded: Sequence[Recorded], kind: type) -> float | None:
-    """When the first event of a kind happened, on the monotonic clock."""
+def first_moment(recorded: Sequence[Recorded], kind: type | tuple[type, ...]) -> float | None:
+    """When the first event of a kind (or of several) happened, on the monotonic clock."""
     return next((one.monotonic_seconds for one in recorded if isinstance(one.event, kind)), None)
 
 
@@ -266,7 +147,7 @@ def read_events(stage: Stage, number: int) -> list[Recorded]:
 def add_events(attempt: Attempt, recorded: Sequence[Recorded], *, notice_at: float | None) -> Attempt:
     """The attempt with what its own events tell."""
     heard = [
-        one.monotonic_seconds - notice_at
+        (one.monotonic_seconds - notice_at, one.event.source)
         for one in recorded
         if notice_at is not None and isinstance(one.event, NoticeHeard)
     ]
@@ -274,11 +155,13 @@ def add_events(attempt: Attempt, recorded: Sequence[Recorded], *, notice_at: flo
     checks = [one.event for one in recorded if isinstance(one.event, RestoreChecked)]
     return replace(
         attempt,
-        heard_notice_after_seconds=max(0.0, min(heard)) if heard else None,
+        heard_notice_after_seconds=max(0.0, min(heard)[0]) if heard else None,
+        heard_from=min(heard)[1] if heard else None,
         resumed_from_step=restored[-1] if restored else None,
         commits=sum(isinstance(one.event, SaveCommitted) for one in recorded),
         checked_leaves=sum(check.leaves for check in checks),
         different_leaves=tuple(name for check in checks for name in check.different),
+        recorded=tuple(one for one in recorded if not isinstance(one.event, Logged)),
     )
 
 

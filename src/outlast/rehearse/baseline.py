@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outlast.rehearse.attempt import Attempt, read_events, tail
+from outlast.rehearse.batches import find_batches, is_own_words
 from outlast.rehearse.profile import Profile, profile_of
 from outlast.rehearse.request import CannotRehearse
 from outlast.rehearse.results import Listing, Outcome, choose_results, last_line, list_files, set_aside
@@ -13,12 +14,13 @@ from outlast.rehearse.stage import Stage
 from outlast.rehearse.watch import WriteWatch
 
 _NAMED = 8
+_EARLY = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """One uninterrupted run. `before` lists the folder's files as they were at its start, `paths` its results,
-    which lie below `folder`."""
+    which lie below `folder`. `told_early`: its last output came before half of its life, so it tells no result."""
 
     stage: Stage
     attempt: Attempt
@@ -26,6 +28,7 @@ class Baseline:
     before: Listing
     paths: list[str]
     folder: Path
+    told_early: bool
 
     @property
     def outcome(self) -> Outcome:
@@ -34,7 +37,14 @@ class Baseline:
 
 def outcome_of(stage: Stage, last_attempt: int, *, folder: Path | None = None) -> Outcome:
     """What a stage holds after its last attempt."""
-    return Outcome(folder or stage.folder, last_line(stage.stdout(last_attempt)), stage.store)
+    recorded = [one for number in range(last_attempt + 1) for one in read_events(stage, number)]
+    line = last_line(stage.stdout(last_attempt))
+    return Outcome(
+        folder or stage.folder,
+        "" if is_own_words(line) else line,
+        stage.store,
+        find_batches(recorded, stage.folder),
+    )
 
 
 def run_baseline(site: Site, number: int) -> Baseline:
@@ -43,16 +53,24 @@ def run_baseline(site: Site, number: int) -> Baseline:
     before = list_files(stage.folder)
     with WriteWatch(stage.folder) as watch, WriteWatch(stage.logs) as outputs:
         attempt = site.run(stage, 0, watch=watch)
+        watch.settle()
+        outputs.settle()
         writes = watch.writes_since(attempt.started_at)
-        printed = [one.at for one in outputs.writes_since(attempt.started_at) if one.path in _output_names(stage)]
+        output = outputs.writes_since(attempt.started_at)
+    printed = [one.at for one in output if one.path in _output_names(stage)]
+    told = [one.at for one in output if one.path == stage.stdout(0).name and one.kind == "modified"]
     if attempt.exit_code != 0:
         raise _failed(stage, attempt, site.copies)
-    profile = profile_of(attempt, read_events(stage, 0), writes, printed[0] if printed else None)
+    recorded = read_events(stage, 0)
+    batches = find_batches(recorded, stage.folder)
+    sinks = tuple(batch.sink.path for batch in batches if batch.sink is not None)
+    profile = profile_of(attempt, recorded, writes, printed[0] if printed else None, sinks)
     paths = choose_results(stage.folder, before, site.request.results)
-    if site.copies is not None:
-        return Baseline(stage, attempt, profile, before, paths, stage.folder)
-    set_aside(stage.folder, before, stage.made, also=paths)
-    return Baseline(stage, attempt, profile, before, paths, stage.made)
+    told_early = bool(told) and max(told) < attempt.started_at + _EARLY * attempt.seconds
+    if site.copies is None:
+        set_aside(stage.folder, before, stage.made, also=paths)
+    folder = stage.folder if site.copies is not None else stage.made
+    return Baseline(stage, attempt, profile, before, paths, folder, told_early)
 
 
 def _output_names(stage: Stage) -> set[str]:

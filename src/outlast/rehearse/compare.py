@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from outlast.rehearse.documents import Document, Leaf, Numbers, Unreadable, is_archive, read_document, split_numbers
+from outlast.rehearse.documents import Document, Leaf, Numbers, Unreadable, holds_members, read_document, split_numbers
 
 _BLOCK = 1 << 20
 _DOCUMENT_BYTES = 256 << 20  # larger files are compared as bytes only
@@ -15,7 +15,7 @@ _SHOWN = 60
 class Distance:
     """The largest relative difference between two results, and where it is.
 
-    `equal`: not even the bytes differ (for archives: the members' bytes), which is what no tolerance asks for.
+    `equal`: not even the bytes differ (in archives and databases: what they hold), as no tolerance asks for.
     """
 
     relative: float
@@ -67,7 +67,7 @@ def compare_bytes(path: str, expected: bytes, actual: bytes) -> Distance:
         sizes = f"{len(expected)} bytes expected, {len(actual)} found"
         return Distance(math.inf, f"differs from byte {where} on ({sizes})")
     distance = compare_documents(ours, theirs)
-    if not distance.equal or is_archive(expected):
+    if not distance.equal or holds_members(expected):
         return distance
     return Distance(0.0, f"equal but for how it is written, from byte {_first_difference(expected, actual)} on")
 
@@ -108,22 +108,30 @@ def _compare_texts(name: str, expected: str, actual: str) -> Distance:
     detail = _differs(name, expected, actual)
     if frame != other_frame:
         return Distance(math.inf, detail)
-    return Distance(max(map(_relative, numbers, others), default=0.0), detail)
+    farthest = max(map(_relative, numbers, others), default=0.0)
+    return Distance(farthest, detail + _apart(farthest))
 
 
 def _compare_arrays(name: str, expected: Numbers, actual: Numbers) -> Distance:
     if (expected.code, expected.order, len(expected.data)) != (actual.code, actual.order, len(actual.data)):
         return Distance(math.inf, f"{name}: {len(expected.data)} bytes expected, {len(actual.data)} found")
-    farthest, base = EQUAL, 0
+    first, farthest, where, differing, base = "", 0.0, 0, 0, 0
     for ours, theirs in zip(expected.chunks(), actual.chunks(), strict=True):
         if ours != theirs:
             pairs = zip(expected.values(ours), actual.values(theirs), strict=True)
             for index, (one, other) in enumerate(pairs, base):
                 relative = _relative(one, other)
-                if relative > farthest.relative or (one != other and farthest.equal):
-                    farthest = Distance(relative, _differs(f"{name}[{index}]", one, other))
+                if relative == 0.0:
+                    continue
+                differing += 1
+                first = first or _differs(f"{name}[{index}]", one, other)
+                farthest, where = max((farthest, where), (relative, index), key=lambda pair: pair[0])
         base += len(ours) // expected.width
-    return farthest
+    if not first:
+        return EQUAL
+    count = len(expected.data) // expected.width
+    rest = f"; {differing} of {count} numbers differ, most of all [{where}], by {farthest:.2g} of its size"
+    return Distance(farthest, first + (rest if differing > 1 else ""))
 
 
 def _relative(expected: float, actual: float) -> float:
@@ -147,7 +155,14 @@ def _first_difference(a: bytes, b: bytes) -> int:
 
 
 def _differs(name: str, expected: Leaf, actual: Leaf) -> str:
-    return f"{name}: expected {_show(expected)}, found {_show(actual)}"
+    text = f"{name}: expected {_show(expected)}, found {_show(actual)}"
+    if isinstance(expected, int | float) and isinstance(actual, int | float):
+        text += _apart(_relative(expected, actual))
+    return text
+
+
+def _apart(relative: float) -> str:
+    return "" if math.isinf(relative) or relative == 0.0 else f", which is {relative:.2g} of its size apart"
 
 
 def _show(leaf: Leaf) -> str:

@@ -1,9 +1,11 @@
 """Files as comparable leaves: numbers and everything else, each with a name that a person can look up."""
 
 import ast
+import csv
 import io
 import json
 import re
+import sqlite3
 import struct
 import zipfile
 import zlib
@@ -27,7 +29,8 @@ _SAFETENSORS_CODES = {
 }  # fmt: skip
 # What json, zipfile, zlib, struct and literal_eval raise for a file that is cut, nested too deeply or encrypted.
 _FOREIGN: tuple[type[Exception], ...] = (ValueError, LookupError, TypeError, SyntaxError, EOFError, RuntimeError)
-_FOREIGN += (struct.error, zipfile.BadZipFile, zlib.error)
+_FOREIGN += (struct.error, zipfile.BadZipFile, zlib.error, sqlite3.Error, csv.Error)
+_SQLITE = b"SQLite format 3\0"
 
 
 class Unreadable(Exception):
@@ -70,16 +73,19 @@ def read_document(path: str, data: bytes) -> Document:
     try:
         if reader is not None:
             return reader(data)
-        if is_archive(data):
+        if data.startswith(_SQLITE):
+            return _read_sqlite(data)
+        if holds_members(data):
             return _read_zip(data)
         return _read_text(data)
     except _FOREIGN as error:
         raise Unreadable(f"{path}: {error}") from error
 
 
-def is_archive(data: bytes) -> bool:
-    """Whether these are the bytes of a zip file, as npz and torch's files are: equal when their members are."""
-    return zipfile.is_zipfile(io.BytesIO(data))
+def holds_members(data: bytes) -> bool:
+    """Whether these are the bytes of a zip file, as npz and torch's files are, or of a database: equal when what they
+    hold is."""
+    return data.startswith(_SQLITE) or zipfile.is_zipfile(io.BytesIO(data))
 
 
 def split_numbers(text: str) -> tuple[str, list[float]]:
@@ -93,6 +99,36 @@ def _read_text(data: bytes) -> Document:
         raise Unreadable("not a text")
     lines = data.decode().splitlines()  # a UnicodeDecodeError is a ValueError
     return {f"line {number}": line for number, line in enumerate(lines, 1)}
+
+
+def _read_csv(data: bytes) -> Document:
+    rows = list(csv.reader(io.StringIO(data.decode(), newline="")))
+    heads = rows[0] if rows else []
+    leaves: Document = {"header": ",".join(heads)}
+    for number, row in enumerate(rows[1:], 2):
+        leaves[f"row {number}"] = f"row of {len(row)}"
+        for index, cell in enumerate(row):
+            name = heads[index] if index < len(heads) else str(index)
+            leaves[f"row {number}, {name!r}"] = cell
+    return leaves
+
+
+def _read_sqlite(data: bytes) -> Document:
+    """Tables and their rows, in the order of their contents: where a row lies in the file is no part of a result."""
+    leaves: Document = {}
+    database = sqlite3.connect(":memory:")
+    try:
+        # A database in WAL mode cannot be opened in memory; the two bytes say that it is none (sqlite.org/fileformat).
+        database.deserialize(data[:18] + b"\1\1" + data[20:])
+        for name, made in sorted(database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")):
+            leaves[f"table {name}"] = str(made)
+            quoted = '"' + name.replace('"', '""') + '"'
+            rows = sorted(repr(row) for row in database.execute(f"SELECT * FROM {quoted}"))  # noqa: S608 - quoted
+            leaves[f"table {name}, rows"] = len(rows)
+            leaves |= {f"table {name}, row {number}": row for number, row in enumerate(rows, 1)}
+    finally:
+        database.close()
+    return leaves
 
 
 def _read_json(data: bytes) -> Document:
@@ -163,6 +199,7 @@ def _read_safetensors(data: bytes) -> Document:
 
 
 _READERS: dict[str, Callable[[bytes], Document]] = {
+    ".csv": _read_csv,
     ".json": _read_json,
     ".jsonl": _read_json_lines,
     ".npy": _read_npy,

@@ -8,8 +8,19 @@ from outlast.rehearse.attempt import Attempt
 from outlast.rehearse.notice import NoticeView
 
 _FIX = "Use the exec form, `exec`, or `outlast run -- …`"
-_MOST = 0.9  # of the whole job's time: an attempt that takes it did not profit from those before
-_ENOUGH = 0.5
+_MOST = 0.9  # of the whole job's writes: an attempt that makes them did not profit from those before
+_AHEAD, _TELLING = 0.3, 10  # those before had got so far; fewer writes tell nothing
+_ENOUGH = 0.5  # of its time, at least
+
+
+def useless_notice(attempt: Attempt) -> bool:
+    """Whether an attempt was warned in vain: nobody could hear it, it was killed after the grace, or a process that
+    was writing to a file was killed when the first one left."""
+    view = attempt.notice
+    if view is None:
+        return False
+    deaf = view.signalled and not view.first_hears and view.first_was_pid_1
+    return deaf or attempt.ended_by == "SIGKILL after the grace" or any(left.writes for left in view.left_behind)
 
 
 def find_in_notices(attempts: Sequence[Attempt], *, grace_seconds: float) -> list[str]:
@@ -22,10 +33,16 @@ def _one_notice(attempt: Attempt, grace_seconds: float) -> Iterator[str]:
     view = attempt.notice
     if view is None:
         return
-    grace = format_duration(grace_seconds)
+    given = grace_seconds if view.signalled else attempt.stopped_after_seconds or grace_seconds
+    grace = format_duration(given)
     ran_out = attempt.ended_by == "SIGKILL after the grace"
-    if not view.first_hears and view.first_was_pid_1:
+    if view.signalled and not view.first_hears and view.first_was_pid_1:
         yield _never_reached(view)
+    elif ran_out and not view.signalled and attempt.heard_notice_after_seconds is None:
+        yield (
+            f"attempt {attempt.number}: the notice came by the platform's metadata alone, with no signal, and nobody "
+            f"acted on it within {grace}. An outlast.Job hears it, and so does `outlast run -- …`"
+        )
     elif ran_out and attempt.heard_notice_after_seconds is not None:
         heard = format_duration(attempt.heard_notice_after_seconds)
         yield f"attempt {attempt.number}: the notice was heard after {heard}, but it did not end within {grace}"
@@ -66,23 +83,36 @@ def restored_faithfully(attempts: Sequence[Attempt]) -> str:
     return f"{checked - wrong} of {checked} restored leaves equalled what had been saved" if checked else ""
 
 
-def find_in_progress(attempts: Sequence[Attempt], *, saves: bool, baseline_seconds: float) -> list[str]:
-    """Whether attempts went on from what those before had saved."""
+def find_in_progress(
+    attempts: Sequence[Attempt], *, saves: bool, baseline_seconds: float, baseline_writes: int = 0
+) -> list[str]:
+    """Whether attempts went on from what those before had saved.
+
+    Of a program without outlast it shows in its writes: an attempt that goes on makes fewer than the whole job does.
+    """
     if len(attempts) < 2:
         return []
     before, last = attempts[:-1], attempts[-1]
-    spent = sum(attempt.seconds for attempt in before)
+    lost = format_duration(sum(attempt.seconds for attempt in before))
     committed = 0
     for attempt in attempts:
         if committed and attempt.resumed_from_step is None and attempt.ended_by != "exit":
             return [f"attempt {attempt.number} began at step 0 although {committed} checkpoints were there"]
         committed += attempt.commits
-    went_on = spent < _ENOUGH * baseline_seconds or last.seconds < _MOST * baseline_seconds
-    if committed or last.exit_code != 0 or (saves and went_on):
+    if committed or last.exit_code != 0:
         return []
-    lost = format_duration(spent)
-    if saves:
-        seen = "it saves, but the last attempt took as long as the whole job: it seems to begin again each time"
-    else:
-        seen = "it was not seen to save: each attempt began again, and an interruption costs all the work so far"
-    return [f"{seen} ({lost} here)"]
+    if not saves:
+        return [_never_saves(before, lost)]
+    ahead = sum(attempt.writes for attempt in before) >= _AHEAD * baseline_writes >= _AHEAD * _TELLING
+    if not ahead or last.writes < baseline_writes * _MOST or last.seconds < baseline_seconds * _ENOUGH:
+        return []
+    seen = f"it saves, but attempt {last.number} began again: it wrote as many files as the whole job does"
+    advice = f"Load what was saved before the work begins, from a folder that outlives the attempt ({lost} lost here)"
+    return [f"{seen} ({last.writes} against {baseline_writes}). {advice}"]
+
+
+def _never_saves(before: Sequence[Attempt], lost: str) -> str:
+    if any(one.kind == "SIGTERM" and one.exit_code != 0 and one.writes for one in before):
+        return "it was seen to write only as it left: an end without notice costs all the work; save now and then, too"
+    seen = "it was not seen to save: each attempt began again, and an interruption costs all the work so far"
+    return f"{seen} ({lost} here); save now and then, and begin from what was saved"

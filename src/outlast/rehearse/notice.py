@@ -26,6 +26,7 @@ class NoticeView:
     """What was seen while a notice was pending.
 
     `first_hears`: the first process handled SIGTERM. `hearing_child` is the command of another that would have.
+    `signalled`: there was a signal, and not only the platform's own announcement.
     """
 
     first_command: str
@@ -33,6 +34,7 @@ class NoticeView:
     first_was_pid_1: bool
     hearing_child: str | None
     left_behind: tuple[LeftBehind, ...] = ()
+    signalled: bool = True
 
 
 @dataclass(slots=True)
@@ -107,13 +109,14 @@ class NoticeWatch:
         with contextlib.suppress(OSError):  # it ended while we looked
             seen.writes = tuple(processes.files_written_by(process.pid, below=self._folder))
 
-    def view(self) -> NoticeView:
+    def view(self, *, signalled: bool) -> NoticeView:
         """What has been seen; processes count as left behind only when the first one left by itself."""
         behind = [LeftBehind(seen.process.command, seen.writes) for seen in self._seen.values()]
         return NoticeView(
             first_command=self._first_command,
             first_hears=self._first_hears,
-            first_was_pid_1=self._container.isolated,
+            first_was_pid_1=self._container.first_is_pid_1,
             hearing_child=self._hearing_child,
             left_behind=tuple(behind) if self._left_by_itself else (),
+            signalled=signalled,
         )

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from outlast.events import LoopStarted, Recorded, SaveCommitted
-from outlast.rehearse.attempt import Attempt, Sign, first_moment
+from outlast.events import ItemsStored, Recorded, SaveCommitted
+from outlast.rehearse.attempt import WORK_BEGINS, Attempt, Sign, first_moment
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
 from outlast.rehearse.watch import SaveFilter, Write, find_logs
 
 _LATE_SIGN = 0.5  # output that comes after half the life says nothing about the start: it was held in a buffer
 _GUESSED_START_UP = 0.3
+_MIDST = 0.75  # what comes later only may be results, which a busy machine makes early
 _SAVES_FROM, _SAVES_TO = 0.1, 0.95  # of the work: before it, settings are written; after it, results
 
 
@@ -34,20 +35,28 @@ class Profile:
 
 
 def profile_of(
-    attempt: Attempt, recorded: Sequence[Recorded], writes: Sequence[Write], output_at: float | None
+    attempt: Attempt,
+    recorded: Sequence[Recorded],
+    writes: Sequence[Write],
+    output_at: float | None,
+    sinks: tuple[str, ...] = (),
 ) -> Profile:
-    """Reads a baseline: its events, its writes in the copy, and when its first output came (monotonic)."""
+    """Reads a baseline: its events, its writes in the copy, and when its first output came (monotonic).
+
+    `sinks`: where a worker keeps its results, if it is one: a save is a write there.
+    """
     sign, began = _begin_of_work(attempt, recorded, writes, output_at)
     logs = find_logs(writes, life_seconds=attempt.seconds)
     uses_store = any(write.path.startswith(f"{PRIVATE_FOLDER}/") for write in writes)
-    which = SaveFilter(store_only=uses_store, logs=logs)
-    if not any(which.accepts(write) for write in writes):
-        which = SaveFilter(
-            store_only=uses_store, from_start=False
-        )  # a program that keeps its only file open, say a database
     ends = attempt.started_at + attempt.seconds
     first, last = began + _SAVES_FROM * (ends - began), began + _SAVES_TO * (ends - began)
-    committed = any(isinstance(one.event, SaveCommitted) for one in recorded)
+    which = SaveFilter(store_only=uses_store, logs=logs)
+    if not any(which.accepts(write) for write in writes if first < write.at < began + _MIDST * (ends - began)):
+        # A program that keeps its only file open, say a database or a journal.
+        which = SaveFilter(store_only=uses_store, from_start=False)
+    if sinks:
+        which = SaveFilter(from_start=False, only=sinks)
+    committed = any(isinstance(one.event, SaveCommitted | ItemsStored) for one in recorded)
     return Profile(
         seconds=attempt.seconds,
         start_up_seconds=began - attempt.started_at,
@@ -60,7 +69,7 @@ def profile_of(
 def _begin_of_work(
     attempt: Attempt, recorded: Sequence[Recorded], writes: Sequence[Write], output_at: float | None
 ) -> tuple[Sign, float]:
-    loop = first_moment(recorded, LoopStarted)
+    loop = first_moment(recorded, WORK_BEGINS)
     if loop is not None:
         return "loop", loop
     moments = [write.at for write in writes[:1]] + ([output_at] if output_at is not None else [])

@@ -1,6 +1,7 @@
 """The proof: one object for machines, tables for people."""
 
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from outlast.clock import format_duration
+from outlast.pages.markup import harmless
 from outlast.rehearse.attempt import Attempt
 from outlast.rehearse.results import Result
 from outlast.rehearse.verdict import EXIT_CODES, Verdict
@@ -19,11 +21,15 @@ _STYLES: dict[Verdict, str] = {
     "not-survived": "bold red",
     "could-not-rehearse": "bold yellow",
 }
+_TEXT_WIDTH = 120
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """What a rehearsal showed. Seconds; None for what was not measured. `output` is the end of a failed run's."""
+    """What a rehearsal showed. Seconds; None for what was not measured. `output` is the end of a failed run's.
+
+    `scenario` is what was played, "" for what was drawn; `speed`: so many seconds of the platform passed in one.
+    """
 
     verdict: Verdict
     platform: str
@@ -32,32 +38,62 @@ class Report:
     reasons: tuple[str, ...]
     not_exercised: tuple[str, ...] = ()
     retries: int | None = None
+    grace_seconds: float | None = None
+    scenario: str = ""
+    speed: float = 1.0
     baseline_seconds: float | None = None
     baseline_exit_code: int | None = None
     attempts: tuple[Attempt, ...] = ()
+    cut_saves: tuple[str, ...] = ()
     results: tuple[Result, ...] = ()
     output: tuple[str, ...] = ()
     kept: Path | None = None
+
+    def __repr__(self) -> str:
+        """Short, since tests show it where they fail: the verdict, and what decided."""
+        why = f": {harmless(self.reasons[0], longest=_TEXT_WIDTH)}" if self.reasons else ""
+        return f"<{self.verdict} on {self.platform}, {len(self.attempts)} attempts{why}>"
+
+    def __str__(self) -> str:
+        """The report for people, as text without colours."""
+        text = StringIO()
+        print_report(self, Console(file=text, width=_TEXT_WIDTH, color_system=None, highlight=False))
+        return text.getvalue().rstrip()
 
     @property
     def exit_code(self) -> int:
         return EXIT_CODES[self.verdict]
 
     @property
+    def survived(self) -> bool:
+        """Whether that is the verdict; False too where nothing could be shown."""
+        return self.verdict == "survived"
+
+    @property
     def total_seconds(self) -> float | None:
         return sum(attempt.seconds for attempt in self.attempts) if self.attempts else None
 
     @property
+    def _done(self) -> bool:
+        return self.verdict != "not-survived" and self.attempts[-1].succeeded
+
+    @property
     def lost_seconds(self) -> float | None:
-        """What the interruptions cost: the time of all attempts beyond that of one uninterrupted run."""
-        if self.total_seconds is None or self.baseline_seconds is None:
+        """What the interruptions cost: the time of all attempts beyond that of one uninterrupted run.
+
+        None where the work was not done.
+        """
+        if self.total_seconds is None or self.baseline_seconds is None or not self._done:
             return None
         return max(0.0, self.total_seconds - self.baseline_seconds)
 
     @property
     def goodput(self) -> float | None:
-        """The part of all attempts' time that one uninterrupted run would have taken, 1 at most."""
-        if not self.total_seconds or self.baseline_seconds is None:
+        """The part of all attempts' time that one uninterrupted run would have taken, 1 at most.
+
+        None where the work was not done: what ended early took little time.
+        """
+        if not self.total_seconds or self.baseline_seconds is None or not self._done:
             return None
         return min(1.0, self.baseline_seconds / self.total_seconds)
 
@@ -68,15 +104,23 @@ def as_object(report: Report) -> dict[str, Any]:
         "verdict": report.verdict,
         "platform": report.platform,
         "seed": report.seed,
+        "scenario": report.scenario or None,
+        "speed": report.speed,
         "command": list(report.command),
         "retries": report.retries,
         "baseline": {"seconds": _rounded(report.baseline_seconds), "exit_code": report.baseline_exit_code},
         "attempts": [_attempt(attempt) for attempt in report.attempts],
         "interruptions": [
-            {"kind": attempt.kind, "at_seconds": _rounded(attempt.interrupted_at_seconds), "attempt": attempt.number}
+            {
+                "kind": attempt.kind,
+                "happened": list(attempt.happened),
+                "at_seconds": _rounded(attempt.interrupted_at_seconds),
+                "attempt": attempt.number,
+            }
             for attempt in report.attempts
             if attempt.kind is not None
         ],
+        "cut_saves": list(report.cut_saves),
         "results": [{"path": one.path, "same": one.same, "detail": one.detail} for one in report.results],
         "lost_seconds": _rounded(report.lost_seconds),
         "goodput": _rounded(report.goodput),
@@ -93,6 +137,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "ended_by": attempt.ended_by,
         "exit_code": attempt.exit_code,
         "heard_notice_after_seconds": _rounded(attempt.heard_notice_after_seconds),
+        "heard_notice_from": attempt.heard_from,
         "stopped_after_seconds": _rounded(attempt.stopped_after_seconds),
         "resumed_from_step": attempt.resumed_from_step,
     }
@@ -107,19 +152,25 @@ def print_report(report: Report, console: Console) -> None:
     parts: list[Any] = []
     if report.attempts:
         parts += [f"attempts on {report.platform}, seed {report.seed}", _attempts_table(report), ""]
+    if report.cut_saves:
+        parts += [f"and killed once at each of {len(report.cut_saves)} places of its saves", ""]
     if report.results:
         parts += ["results, against the uninterrupted run", _results_table(report), ""]
     if report.output:
-        parts += [Text("The end of its output:", style="bold"), *(Text(f"  {line}") for line in report.output), ""]
+        parts += [
+            Text("The end of its output:", style="bold"),
+            *(Text(f"  {harmless(line)}") for line in report.output),
+            "",
+        ]
     if report.lost_seconds is not None and report.goodput is not None:
         parts.append(f"lost time {format_duration(report.lost_seconds)}, goodput {report.goodput:.0%}")
     parts.append(Text.assemble("verdict: ", (report.verdict, _STYLES[report.verdict])))
-    parts += [Text(f"  - {reason}") for reason in report.reasons]
+    parts += [Text(f"  - {harmless(reason)}") for reason in report.reasons]
     if report.not_exercised:
         parts.append(Text("not exercised:", style="dim"))
-        parts += [Text(f"  - {said}", style="dim") for said in report.not_exercised]
+        parts += [Text(f"  - {harmless(said)}", style="dim") for said in report.not_exercised]
     if report.kept:
-        parts.append(Text(f"kept: {report.kept}"))
+        parts.append(Text(f"kept: {harmless(str(report.kept))}"))
     console.print(Group(*parts), soft_wrap=False)
 
 
@@ -150,5 +201,6 @@ def _results_table(report: Report) -> Table:
     table.add_column("is")
     table.add_column("detail", overflow="fold")
     for result in report.results:
-        table.add_row(escape(result.path), "same" if result.same else "different", escape(result.detail))
+        same = "same" if result.same else "different"
+        table.add_row(escape(harmless(result.path)), same, escape(harmless(result.detail)))
     return table

@@ -33,7 +33,8 @@ class Request:
     """One call of `outlast rehearse`. Raises SettingsError for what cannot work.
 
     `results` are paths or glob patterns relative to `folder`; `tolerance` is relative, 0 for equal bytes;
-    `retries` None means enough for the interruptions.
+    `retries` None means enough for the interruptions. `scenarios` are files relative to `folder`, or names, played one
+    after the other in place of what is drawn; `speed` None is theirs, 1 unless they say otherwise.
     """
 
     command: tuple[str, ...]
@@ -47,6 +48,8 @@ class Request:
     in_place: bool = False
     real_store: bool = False
     keep: bool = False
+    scenarios: tuple[str, ...] = ()
+    speed: float | None = None
 
     def __post_init__(self) -> None:
         if not self.command:
@@ -55,6 +58,8 @@ class Request:
             raise SettingsError(f"--interruptions {self.interruptions}: a rehearsal needs some; leave it out for 5")
         if self.retries is not None and self.retries < 0:
             raise SettingsError(f"--retries {self.retries} is below 0; 0 means one attempt")
+        if self.speed is not None and not 0 < self.speed < float("inf"):
+            raise SettingsError(f"--speed {self.speed} is not above 0; 60 makes an hour of the platform a minute")
         if not 0 <= self.tolerance < 1:
             raise SettingsError(f"--tolerance {self.tolerance} is not a relative difference from 0 to below 1")
         for pattern in self.results:
@@ -101,6 +106,7 @@ def retry_budget(facts: PlatformFacts, *, interruptions: int, asked: int | None)
     wanted = max(facts.default_retries, interruptions)
     if maximum is not None and wanted > maximum:
         raise SettingsError(
-            f"--interruptions {interruptions} needs as many retries; {facts.name} allows {maximum} at most"
+            f"{interruptions} interruptions (--interruptions, --scenario) need as many retries; {facts.name} allows "
+            f"{maximum} at most"
         )
     return wanted

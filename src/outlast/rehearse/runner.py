@@ -9,16 +9,23 @@ from pathlib import Path
 
 from outlast.clock import format_duration
 from outlast.containers.container import can_isolate
+from outlast.emulate.scale import TimeScale
 from outlast.registry import platform_named
 from outlast.rehearse.attempt import Attempt, tail
 from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
+from outlast.rehearse.batch_life import account_of, untried_of
+from outlast.rehearse.batches import without_batches
+from outlast.rehearse.cut_batches import cut_batches
+from outlast.rehearse.cut_saves import CutSaves, Job, can_cut, cut_everywhere
 from outlast.rehearse.display import Display, SilentDisplay
 from outlast.rehearse.interrupted import run_interrupted
+from outlast.rehearse.many_notices import warn_often
 from outlast.rehearse.report import Report
-from outlast.rehearse.request import CannotRehearse, Limits, Request, facts_to_rehearse, retry_budget
+from outlast.rehearse.request import CannotRehearse, Limits, Request, facts_to_rehearse
 from outlast.rehearse.results import STDOUT, Outcome, Result, compare_outcomes, set_aside
 from outlast.rehearse.sandbox import PRIVATE_FOLDER, CopyPlan, plan_copy
-from outlast.rehearse.scenario import ROUNDS, draw_scenario
+from outlast.rehearse.scenario import ROUNDS
+from outlast.rehearse.script import Script, read_script
 from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
 from outlast.rehearse.verdict import Evidence, judge, what_was_not_exercised
@@ -26,6 +33,10 @@ from outlast.rehearse.verdict import Evidence, judge, what_was_not_exercised
 Confirm = Callable[[str], bool]
 _PLATFORM_LIMITS = Limits()
 # A second uninterrupted run that works for less than this share of the first, and by this much, was no fresh start.
+_NOT_COMPARED = {
+    "noisy": "standard output's last line, in which the uninterrupted runs differ",
+    "early": "standard output's last line: it came before half of the work was done, so it tells no result",
+}
 _FRESH_SHARE, _FRESH_SECONDS = 0.3, 0.2
 
 
@@ -42,14 +53,15 @@ def rehearse(
     whatever else goes wrong is a report with the verdict "could-not-rehearse".
     """
     facts = facts_to_rehearse(request.platform)
-    retries = retry_budget(facts, interruptions=request.raised_interruptions, asked=request.retries)
+    script = read_script(request, facts)
+    retries = script.retries(request, facts)
     shown = display or SilentDisplay()
     work = Path(tempfile.mkdtemp(prefix="outlast-rehearsal-")).resolve()
     kept = work if request.keep else None
-    _announce(request, retries, shown)
+    _announce(request, script, retries, shown)
     try:
-        site = _make_site(request, limits, work, confirm)
-        return _Rehearsal(site, retries, shown, kept).run()
+        site = _make_site(request, script, limits, work, confirm)
+        return _Rehearsal(site, script, retries, shown, kept).run()
     except CannotRehearse as error:
         return _without_proof(request, error, retries, kept)
     except OSError as error:  # the disk is full, no watches are left, …
@@ -73,26 +85,35 @@ def _without_proof(request: Request, error: CannotRehearse, retries: int, kept: 
     )
 
 
-def _announce(request: Request, retries: int, display: Display) -> None:
+def _announce(request: Request, script: Script, retries: int, display: Display) -> None:
     count = request.raised_interruptions
-    if count != request.interruptions:
-        display.say(f"--interruptions {request.interruptions} raised to {count}: there are three kinds, each is needed")
-    display.say(f"rehearsing on {request.platform}: {count} interruptions, {retries} retries, seed {request.seed}")
+    if script.interruptions:
+        what = f"scenario {script.name}"
+    else:
+        what = f"{count} interruptions"
+        if count != request.interruptions:
+            said = f"--interruptions {request.interruptions} raised to {count}"
+            display.say(f"{said}: there are three kinds, each is needed")
+    faster = f", {script.speed:g} s of the platform in one" if script.speed != 1.0 else ""
+    display.say(f"rehearsing on {request.platform}: {what}, {retries} retries, seed {request.seed}{faster}")
     inside = [word for word in request.command[1:] if Path(word).is_relative_to(request.folder)]
     if inside and not request.in_place:
         display.say(f"note: {inside[0]} names your own folder, not the copy; what is written beside it is not seen")
 
 
-def _make_site(request: Request, limits: Limits, work: Path, confirm: Confirm) -> Site:
+def _make_site(request: Request, script: Script, limits: Limits, work: Path, confirm: Confirm) -> Site:
     if not sys.platform.startswith("linux"):
         raise CannotRehearse("a rehearsal needs Linux: elsewhere processes cannot be killed as a container's are")
     return Site(
         request=request,
         limits=limits,
         platform=platform_named(request.platform),
+        procedure=script.procedure,
         work=work,
         copies=None if request.in_place else _plan_copies(request, limits, confirm),
         isolated=can_isolate(),
+        given=script.given,
+        scale=TimeScale(script.speed),
     )
 
 
@@ -128,6 +149,7 @@ class _Rehearsal:
     """One rehearsal on its site."""
 
     site: Site
+    script: Script
     retries: int
     display: Display
     kept: Path | None
@@ -140,14 +162,15 @@ class _Rehearsal:
             if _did_less(first, third):
                 raise _not_fresh(first, third)
             first, second = second, third
-        between = self._compare(first, second.outcome, with_stdout=True)
+        told = not (first.told_early or second.told_early)
+        between = self._compare(first, second.outcome, with_stdout=told)
         if not between:
             raise CannotRehearse("there is nothing to compare: it made no file and wrote nothing to standard output")
         noisy = len(between) > 1 and any(one.path == STDOUT and not one.same for one in between)
         if noisy:
             between = [one for one in between if one.path != STDOUT]
         for round_number in range(ROUNDS):
-            stage, evidence = self._round(round_number, (first, second), between, with_stdout=not noisy)
+            stage, evidence = self._round(round_number, (first, second), between, with_stdout=told and not noisy)
             if not evidence.finished or evidence.left_early or evidence.all_landed or round_number + 1 == ROUNDS:
                 break
             if self.site.copies is None:
@@ -156,7 +179,38 @@ class _Rehearsal:
             self.display.say(
                 f"the job finished after {landed} of {planned} interruptions: too late; once more, earlier"
             )
-        return self._report(first, stage, evidence, noisy=noisy)
+        evidence = self._with_cut_saves(first, evidence, with_stdout=told and not noisy)
+        return self._report(first, stage, evidence, stdout="noisy" if noisy else "" if told else "early")
+
+    def _with_cut_saves(self, first: Baseline, evidence: Evidence, *, with_stdout: bool) -> Evidence:
+        """Also kills attempts at each place of a save, where nothing else has decided yet."""
+        if judge(evidence)[0] != "survived" or not can_cut(self.site):
+            return evidence
+
+        def compare(stage: Stage, last: int) -> list[Result]:
+            return self._compare(first, outcome_of(stage, last), with_stdout=with_stdout)
+
+        batches = first.outcome.batches
+        job = Job(
+            site=self.site,
+            compare=compare,
+            seconds=evidence.baseline_seconds,
+            hung_seconds=self.site.limits.hung_seconds(evidence.baseline_seconds),
+            to_resume=evidence.saves
+            and not batches  # a queue knows what is done
+            and all(one.resumed_from_step is None for one in evidence.attempts),
+        )
+        # All of the files of some programs are those of outlast's queues and sinks.
+        own_files = not batches or bool(without_batches(first.paths, batches))
+        cuts = cut_everywhere(job, self.display) if own_files else CutSaves((), (), 0)
+        if not cuts.broken and batches:
+            more = cut_batches(job, batches, self.display)
+            cuts = replace(cuts, places=(*cuts.places, *more.places), broken=more.broken)
+        if not cuts.broken and cuts.places and own_files:
+            cuts = replace(cuts, broken=tuple(warn_often(job, self.display)))
+        if self.site.request.real_store:  # what lies elsewhere is meant to
+            cuts = replace(cuts, elsewhere=())
+        return replace(evidence, cuts=cuts)
 
     def _baseline(self, number: int) -> Baseline:
         with self.display.working(f"uninterrupted run {number}"):
@@ -177,10 +231,9 @@ class _Rehearsal:
         with_stdout: bool,
     ) -> tuple[Stage, Evidence]:
         request, profile = self.site.request, min((one.profile for one in baselines), key=lambda one: one.seconds)
-        count, saves = request.raised_interruptions, profile.saves
-        scenario = draw_scenario(count, seed=request.seed, saves=saves, round_number=round_number)
+        scenario = self.script.scenario(request, saves=profile.saves, round_number=round_number)
         stage = self.site.make_stage(f"rehearsal-{round_number + 1}")
-        attempts = run_interrupted(
+        attempts, scenario = run_interrupted(
             self.site,
             stage,
             scenario,
@@ -190,6 +243,7 @@ class _Rehearsal:
             display=self.display,
         )
         results, nearest = self._compare_with_both(baselines, stage, attempts[-1], with_stdout=with_stdout)
+        outcome = outcome_of(stage, attempts[-1].number)
         evidence = Evidence(
             facts=self.site.platform.facts,
             grace_seconds=self.site.grace_seconds,
@@ -197,12 +251,15 @@ class _Rehearsal:
             tolerance=request.tolerance,
             saves=profile.saves,
             baseline_seconds=profile.seconds,
+            baseline_writes=max(one.attempt.writes for one in baselines),
             scenario=scenario,
             attempts=tuple(attempts),
             results=tuple(results),
             between_baselines=tuple(between),
             nearest=tuple(nearest),
             last_words=_last_words(stage, attempts[-1]),
+            outside=tuple(dict.fromkeys(url for batch in outcome.batches for url in batch.outside)),
+            items=account_of(baselines[0].stage, stage, attempts[-1].number),
         )
         return stage, evidence
 
@@ -218,17 +275,20 @@ class _Rehearsal:
         nearer = [min(one, known.get(one.path, one), key=lambda result: result.distance.relative) for one in results]
         return results, nearer
 
-    def _report(self, first: Baseline, stage: Stage, evidence: Evidence, *, noisy: bool) -> Report:
+    def _report(self, first: Baseline, stage: Stage, evidence: Evidence, *, stdout: str) -> Report:
         request = self.site.request
         verdict, reasons = judge(evidence)
         not_exercised = what_was_not_exercised(
-            isolated=self.site.isolated,
+            isolated=self.site.isolated or not self.site.procedure.first_is_pid_1,
             real_store=request.real_store,
             saves=evidence.saves,
             in_place=request.in_place,
+            cuts=evidence.cuts,
         )
-        if noisy:
-            not_exercised.append("standard output's last line, in which the uninterrupted runs differ")
+        not_exercised = self.script.not_exercised(not_exercised, evidence.landed, self.site.grace_seconds)
+        not_exercised += untried_of(first.outcome.batches)
+        if stdout:
+            not_exercised.append(_NOT_COMPARED[stdout])
         last = evidence.last
         output = () if evidence.finished else (*tail(stage.stdout(last.number)), *tail(stage.stderr(last.number)))
         return Report(
@@ -239,9 +299,13 @@ class _Rehearsal:
             reasons=tuple(reasons),
             not_exercised=tuple(not_exercised),
             retries=self.retries,
+            grace_seconds=evidence.grace_seconds,
+            scenario=self.script.name,
+            speed=self.script.speed,
             baseline_seconds=evidence.baseline_seconds,
             baseline_exit_code=first.attempt.exit_code,
             attempts=evidence.attempts,
+            cut_saves=evidence.cuts.places if evidence.cuts else (),
             results=evidence.results,
             output=output,
             kept=self.kept,

@@ -2,36 +2,65 @@
 
 import os
 import shutil
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
+from outlast.containers.calls import CallWatch, can_watch
+from outlast.containers.container import Container
+from outlast.emulate.scale import TimeScale
 from outlast.ports import Identity, Platform
-from outlast.rehearse.attempt import Attempt, Plan, run_attempt
+from outlast.rehearse.attempt import Attempt, Plan
+from outlast.rehearse.batch_life import end_leases
+from outlast.rehearse.course import Neighbours, Setting, run_attempt
 from outlast.rehearse.request import CannotRehearse, Limits, Request
 from outlast.rehearse.sandbox import CopyPlan, make_copy
-from outlast.rehearse.stage import Stage, environment_on, inherited_environment
+from outlast.rehearse.stage import FIRST_START, Stage, Start, environment_on, inherited_environment
 from outlast.rehearse.watch import WriteWatch
-from outlast.settings import look_around
+from outlast.rehearse.words import Machine, Procedure, Scene, Settings
+from outlast.settings import GRACE, REHEARSAL_SPEED, look_around
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What all runs of a rehearsal share. `copies` None: they take place in the user's folder itself."""
+    """What all runs of a rehearsal share. `copies` None: they take place in the user's folder itself.
+
+    `given` is what the platform is set to; its times pass as `scale` says.
+    """
 
     request: Request
     limits: Limits
     platform: Platform
+    procedure: Procedure
     work: Path
     copies: CopyPlan | None
     isolated: bool
+    given: Settings = field(default_factory=dict)
+    scale: TimeScale = field(default_factory=TimeScale)
 
     @property
     def grace_seconds(self) -> float:
-        """What the job reckons with too: the platform's, or what the user's variables say of that."""
+        """Seconds here between a notice and the end, which the job reckons with too."""
+        return self.scale.here(self.platform_grace_seconds)
+
+    @property
+    def platform_grace_seconds(self) -> float:
+        """What that is on the platform: what it gives, or what the user's variables say of it."""
         ours = self.limits.grace_seconds
         if ours is not None:
             return ours
-        return look_around(environment_on(self.platform, Identity(), inherited_environment())).grace_seconds
+        told = {**inherited_environment(), **self.procedure.tell(self.given)}
+        return look_around(environment_on(self.platform, Identity(), told)).grace_seconds
+
+    def _told(self) -> dict[str, str]:
+        """What the job is told of its platform beside its identity: durations as they pass here."""
+        told = self.procedure.tell(self.given)
+        if self.scale.factor != 1.0:
+            told |= {GRACE: f"{self.grace_seconds:g}", REHEARSAL_SPEED: f"{self.scale.factor:g}"}
+        return told
 
     def make_stage(self, name: str) -> Stage:
         """A stage with its own fresh copy; raises OSError when it cannot be made."""
@@ -67,19 +96,73 @@ class Site:
         watch: WriteWatch,
         plan: Plan | None = None,
         hung_seconds: float = float("inf"),
+        start: Start = FIRST_START,
+        on_second: Callable[[], None] = lambda: None,
+        called_off: threading.Event | None = None,
+        woken: threading.Event | None = None,
+        is_done: Callable[[], bool] = lambda: False,
+        neighbours: Neighbours | None = None,
     ) -> Attempt:
-        """One attempt on a stage; raises CannotRehearse when there is no such command."""
+        """One attempt on a stage, on a machine of its own; raises CannotRehearse when there is no such command."""
+        if plan is not None:
+            self._check(plan)
         stage.temporary(number).mkdir()
-        return run_attempt(
-            stage,
-            number,
-            self._command(stage),
-            stage.environment(inherited_environment(), number),
-            watch=watch,
-            isolated=self.isolated,
-            plan=plan,
-            hung_seconds=hung_seconds,
-        )
+        with self.procedure.open_machine(self.given, self.scale) as machine:
+            setting = Setting(
+                scene=Scene(machine, self.platform_grace_seconds, self.scale),
+                watch=watch,
+                isolated=self.isolated,
+                first_is_pid_1=self.procedure.first_is_pid_1,
+                hung_seconds=hung_seconds,
+                on_second=on_second,
+                called_off=called_off,
+                woken=woken,
+                is_done=is_done,
+                neighbours=neighbours,
+            )
+            attempt = run_attempt(
+                stage,
+                number,
+                self._command(stage),
+                self._environment(stage, number, start, machine),
+                setting=setting,
+                plan=plan,
+            )
+        end_leases(stage, number)
+        return attempt
+
+    def _check(self, plan: Plan) -> None:
+        """Raises CannotRehearse for what cannot be done on this machine."""
+        if not self.isolated and (plan.overlaps or any(one.through_door for one in plan.due)):
+            raise CannotRehearse(f"{plan.name} cannot be rehearsed here: it needs namespaces, and none can be made")
+        if not can_watch() and any(one.through_door for one in plan.due):
+            raise CannotRehearse(f"{plan.name} cannot be rehearsed here: this machine's system calls are not known")
+
+    @contextmanager
+    def start(
+        self, stage: Stage, number: int, *, stdout: BinaryIO, stderr: BinaryIO, calls: CallWatch
+    ) -> Iterator[Container]:
+        """An attempt whose file operations `calls` is asked about, on a machine of its own."""
+        stage.temporary(number).mkdir()
+        with (
+            self.procedure.open_machine(self.given, self.scale) as machine,
+            Container(
+                self._command(stage),
+                folder=stage.folder,
+                environment=self._environment(stage, number, Start(attempt=number), machine),
+                stdout=stdout,
+                stderr=stderr,
+                isolated=self.isolated,
+                first_is_pid_1=self.procedure.first_is_pid_1,
+                calls=calls,
+            ) as container,
+        ):
+            yield container
+        end_leases(stage, number)
+
+    def _environment(self, stage: Stage, number: int, start: Start, machine: Machine) -> dict[str, str]:
+        inherited = stage.environment(inherited_environment(), number, start)
+        return {**inherited, **self._told(), **machine.environment}
 
     def _command(self, stage: Stage) -> tuple[str, ...]:
         """The command as it works on the stage: a program in a folder that was left out is taken where it is."""

@@ -9,7 +9,25 @@ from outlast import settings
 from outlast.limits import ATTEMPT_ENDS
 from outlast.ports import Identity, Platform
 from outlast.registry import PLATFORMS, platform_named
+from outlast.rehearsal_place import REHEARSAL_FOLDER
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How an attempt is started: in which execution of the job, and as which attempt of that, from 0."""
+
+    execution: int = 0
+    attempt: int = 0
+
+    def retried(self) -> "Start":
+        return Start(self.execution, self.attempt + 1)
+
+    def executed_again(self) -> "Start":
+        return Start(self.execution + 1, 0)
+
+
+FIRST_START = Start()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +76,13 @@ class Stage:
         """Makes the private folders."""
         self.logs.mkdir(parents=True)
 
-    def environment(self, inherited: Mapping[str, str], attempt: int) -> dict[str, str]:
-        """What an attempt finds: the user's environment, with the platform's in place of the one here."""
-        identity = Identity(job="rehearsal", execution=self.execution, task=0, tasks=1, attempt=attempt)
+    def environment(self, inherited: Mapping[str, str], attempt: int, start: Start) -> dict[str, str]:
+        """What an attempt finds: the user's environment, with the platform's in place of the one here.
+
+        `attempt` counts all of the rehearsal, `start` as the platform does.
+        """
+        execution = f"{self.execution}-{start.execution + 1}" if start.execution else self.execution
+        identity = Identity(job="rehearsal", execution=execution, task=0, tasks=1, attempt=start.attempt)
         environment = environment_on(self.platform, identity, inherited)
         environment |= {
             "PWD": str(self.folder),
@@ -69,13 +91,15 @@ class Stage:
         }
         if self.store is not None:
             environment[settings.REHEARSAL_STORE] = str(self.store)
+            environment[REHEARSAL_FOLDER] = str(self.folder)
         return environment
 
 
 def environment_on(platform: Platform, identity: Identity, inherited: Mapping[str, str]) -> dict[str, str]:
     """What a process of that identity would find there: what is inherited, less what tells of another place."""
     ours = {name for known in PLATFORMS for name in _variables_of(platform_named(known))}
-    ours |= {settings.SUPERVISED_EXECUTION, settings.REHEARSAL_STORE, ATTEMPT_ENDS}
+    ours |= {settings.SUPERVISED_EXECUTION, settings.REHEARSAL_STORE, settings.REHEARSAL_SPEED}
+    ours |= {REHEARSAL_FOLDER, ATTEMPT_ENDS}
     environment = {name: value for name, value in inherited.items() if name not in ours}
     return environment | platform.environment(identity) | {"OUTLAST_PLATFORM": platform.facts.name}
 

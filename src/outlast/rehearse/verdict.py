@@ -1,14 +1,22 @@
 """From what happened to what it proves: the verdict, its reasons, and what was not exercised."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from outlast.clock import format_duration
 from outlast.ports import PlatformFacts
 from outlast.rehearse.attempt import Attempt
-from outlast.rehearse.findings import find_in_notices, find_in_progress, find_in_restores, restored_faithfully
+from outlast.rehearse.batches import QUEUE, SINK
+from outlast.rehearse.cut_saves import CutSaves
+from outlast.rehearse.findings import (
+    find_in_notices,
+    find_in_progress,
+    find_in_restores,
+    restored_faithfully,
+    useless_notice,
+)
 from outlast.rehearse.results import STDOUT, Result
 from outlast.rehearse.scenario import Interruption, kinds_needed
 
@@ -35,6 +43,10 @@ class Evidence:
     between_baselines: tuple[Result, ...]
     nearest: tuple[Result, ...]
     last_words: str = ""
+    cuts: CutSaves | None = None
+    baseline_writes: int = 0
+    items: str | None = None  # what its workers did with their items
+    outside: tuple[str, ...] = ()  # queues and sinks that were not compared
 
     @property
     def last(self) -> Attempt:
@@ -47,7 +59,7 @@ class Evidence:
     @property
     def finished(self) -> bool:
         """Whether the platform records success."""
-        return self.last.exit_code == 0
+        return self.last.succeeded
 
     @property
     def different(self) -> list[Result]:
@@ -59,6 +71,11 @@ class Evidence:
         return [result for result in self.between_baselines if not result.same]
 
     @property
+    def killed_with_notice(self) -> bool:
+        """Whether a notice was of no use: nobody could hear it, or the platform had to kill what it had warned."""
+        return any(map(useless_notice, self.attempts))
+
+    @property
     def missing_kinds(self) -> list[str]:
         had = {attempt.kind for attempt in self.landed}
         return [kind for kind in kinds_needed(saves=self.saves) if kind not in had]
@@ -66,7 +83,10 @@ class Evidence:
     @property
     def left_early(self) -> bool:
         """Whether it left with 0 on a notice although a result is not there or not right."""
-        if not self.finished or self.last.notice is None:
+        if not self.finished or self.last.notice is None or not self.last.notice.first_hears:
+            return False
+        queues = [one for one in self.nearest if one.path.startswith(QUEUE)]
+        if queues and all(one.same for one in queues):  # nothing was left to do: what is wrong came before
             return False
         return any(not one.same for one in self.nearest) if not self.unstable else self._something_is_missing
 
@@ -88,10 +108,24 @@ class Evidence:
 def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
     """The verdict and its reasons; what decides comes first, then what else was found."""
     verdict, reasons = _decide(evidence)
+    if verdict == "survived" and evidence.outside:
+        verdict, reasons = "could-not-rehearse", [_not_seen(evidence.outside)]
     found = [*find_in_notices(evidence.attempts, grace_seconds=evidence.grace_seconds)]
     found += find_in_restores(evidence.attempts)
-    found += find_in_progress(evidence.attempts, saves=evidence.saves, baseline_seconds=evidence.baseline_seconds)
-    return verdict, [*reasons, *found]
+    again: list[str] = []
+    if evidence.items is None:  # a queue says what is done, whatever else a worker writes
+        again = find_in_progress(
+            evidence.attempts,
+            saves=evidence.saves,
+            baseline_seconds=evidence.baseline_seconds,
+            baseline_writes=evidence.baseline_writes,
+        )
+    if verdict == "survived" and (evidence.killed_with_notice or find_in_restores(evidence.attempts)):
+        verdict = "not-survived"
+    if verdict == "survived" and evidence.saves and again:
+        verdict = "not-survived"
+    cost = [] if evidence.items is None else [evidence.items]
+    return verdict, [*reasons, *found, *again, *cost]
 
 
 def _decide(evidence: Evidence) -> tuple[Verdict, list[str]]:
@@ -107,7 +141,21 @@ def _decide(evidence: Evidence) -> tuple[Verdict, list[str]]:
         return "not-survived", [*_name_different(evidence)]
     if evidence.missing_kinds:
         return "could-not-rehearse", [_too_short(evidence)]
-    return "survived", [*_own_failures(evidence)]
+    return _decide_by_cuts(evidence) or ("survived", [*_own_failures(evidence)])
+
+
+def _decide_by_cuts(evidence: Evidence) -> tuple[Verdict, list[str]] | None:
+    """What attempts showed that were held at their file operations; None if nothing was wrong."""
+    cuts = evidence.cuts
+    if cuts is None:
+        return None
+    if cuts.broken:
+        return "not-survived", [*cuts.broken]
+    if cuts.elsewhere:
+        return "could-not-rehearse", [_elsewhere(cuts.elsewhere, evidence.facts)]
+    if cuts.temporary and not evidence.saves:
+        return "not-survived", [_temporary(cuts.temporary)]
+    return None
 
 
 def _hung(evidence: Evidence) -> str:
@@ -128,6 +176,9 @@ def _budget(evidence: Evidence) -> str:
         f"the retries are used up: {used} ended all {len(evidence.attempts)} attempts "
         f"(1 + {evidence.retries} retries), and the work is not finished"
     )
+    cut = next((one for one in reversed(evidence.attempts) if one.cut_write is not None), None)
+    if own and cut is not None:
+        text += f"; attempt {cut.number} was killed while it wrote {cut.cut_write}"
     if last.kind is None:
         text += f"; attempt {last.number} left with exit code {last.exit_code}"
         text += f": {evidence.last_words}" if evidence.last_words else ""
@@ -137,7 +188,7 @@ def _budget(evidence: Evidence) -> str:
 def _name_different(evidence: Evidence) -> Iterator[str]:
     for result in evidence.different:
         yield f"{result.path} is not what the uninterrupted run made: {result.detail}"
-    if any(result.path != STDOUT for result in evidence.different):
+    if any(result.path != STDOUT and not result.path.startswith((QUEUE, SINK)) for result in evidence.different):
         yield "if such a file is no result (a log, say), name those that are with --result PATH"
 
 
@@ -161,6 +212,26 @@ def _not_deterministic(evidence: Evidence) -> Iterator[str]:
         )
 
 
+def _elsewhere(paths: Sequence[str], facts: PlatformFacts) -> str:
+    names = ", ".join(paths[:3])
+    return (
+        f"it saves to {names}, outside of the copy: here that outlives every attempt and every run, and on "
+        f"{facts.name} nobody can tell. Keep its files below the folder"
+    )
+
+
+def _not_seen(urls: Sequence[str]) -> str:
+    return (
+        f"{', '.join(urls)} lies outside of the copy, and was shared by all runs: nobody can say whether it is "
+        "complete and without doubles. Rehearse with a queue and a sink in the folder, say sqlite:///work.db"
+    )
+
+
+def _temporary(paths: Sequence[str]) -> str:
+    names = ", ".join(paths[:3])
+    return f"it saves to {names}, which goes with the attempt: keep its files in a folder that outlives it"
+
+
 def _too_short(evidence: Evidence) -> str:
     kinds = ", ".join(evidence.missing_kinds)
     seconds = format_duration(evidence.baseline_seconds)
@@ -173,7 +244,9 @@ def _own_failures(evidence: Evidence) -> Iterator[str]:
             yield f"attempt {attempt.number} failed by itself with exit code {attempt.exit_code}; a retry mended it"
 
 
-def what_was_not_exercised(*, isolated: bool, real_store: bool, saves: bool, in_place: bool) -> list[str]:
+def what_was_not_exercised(
+    *, isolated: bool, real_store: bool, saves: bool, in_place: bool, cuts: CutSaves | None = None
+) -> list[str]:
     """What a rehearsal on one machine says nothing about."""
     said = [] if real_store else ["the real bucket or disk: everything was kept in a local folder"]
     said += [
@@ -187,6 +260,10 @@ def what_was_not_exercised(*, isolated: bool, real_store: bool, saves: bool, in_
         said.append("PID namespace (your process was not PID 1)")
     if not saves:
         said.append("an interruption in the middle of a save: the program was not seen to save")
+    elif cuts is None:
+        said.append("each place between two file operations of a save")
+    elif cuts.left:
+        said.append(f"{cuts.left} places between two file operations: no time was left for them")
     if in_place:
         said.append("a fresh copy: all runs shared your folder; what they made was set aside between them")
     return said

@@ -22,6 +22,8 @@ from watchdog.observers import Observer
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
 
 _SAME_BURST_SECONDS = 0.01
+_SETTLE_SECONDS = 2.0
+_MARK = ".outlast-settled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +42,19 @@ class SaveFilter:
     In the rehearsal's store only new objects are (its journal grows at every event); once a program uses that
     store, nothing else is. `logs` are files that the program keeps open and adds to all along. `from_start`: a
     trigger that is armed within a save waits for the next one, since a kill at the last write of all cuts nothing.
+    `only`: how the names of the only files begin that a save writes to; empty where that is not known.
     """
 
     store_only: bool = False
     logs: frozenset[str] = frozenset()
     from_start: bool = True
+    only: tuple[str, ...] = ()
 
     def accepts(self, write: Write) -> bool:
         if write.kind == "closed" or is_passing(write.path) or write.path in self.logs:
             return False
+        if self.only:
+            return write.path.startswith(self.only)
         if write.path.startswith(f"{PRIVATE_FOLDER}/"):
             return write.kind in ("created", "moved")
         return not self.store_only
@@ -72,6 +78,7 @@ class WriteWatch(FileSystemEventHandler):
         self._last: dict[str, Write] = {}
         self._open: set[str] = set()  # written to and not closed since
         self._passed_over: set[str] = set()
+        self._settled = threading.Event()
         self._observer = Observer()
 
     def __enter__(self) -> "WriteWatch":
@@ -106,6 +113,13 @@ class WriteWatch(FileSystemEventHandler):
             fired, self._fired = self._fired, None
             return fired
 
+    def settle(self) -> None:
+        """Waits until what was written so far has been seen: on a busy machine the watching thread is behind."""
+        mark = self._folder / _MARK
+        mark.touch()
+        self._settled.wait(_SETTLE_SECONDS)
+        mark.unlink(missing_ok=True)
+
     def writes_since(self, moment: float) -> list[Write]:
         with self._lock:
             return [write for write in self._writes if write.at >= moment]
@@ -113,6 +127,9 @@ class WriteWatch(FileSystemEventHandler):
     def on_any_event(self, event: FileSystemEvent) -> None:
         name = event.dest_path if isinstance(event, FileMovedEvent) else event.src_path
         path = Path(str(name)).relative_to(self._folder).as_posix()
+        if path == _MARK:
+            self._settled.set()
+            return
         write = Write(path, event.event_type, time.monotonic())
         with self._lock:
             self._record(write)
@@ -140,6 +157,11 @@ class WriteWatch(FileSystemEventHandler):
 def _is_worth_telling(record: logging.LogRecord) -> bool:
     """Not so watchdog's complaint that its own thread looked once more while it was being stopped."""
     return "when the thread is inactive" not in record.getMessage()
+
+
+def count_saves(writes: Iterable[Write]) -> int:
+    """How often a file was written to its end. Mere changes do not count: of many in a row the system may tell one."""
+    return sum(write.kind in ("closed", "moved") for write in writes)
 
 
 def find_logs(writes: Iterable[Write], *, life_seconds: float) -> frozenset[str]:

@@ -79,9 +79,9 @@ class WatchedKey:
 class MaintenanceEvent:
     """`instance/maintenance-event`: the host will be maintained; the machine is moved, or ends."""
 
-    def __init__(self, metadata: GceMetadata, clock: Clock) -> None:
+    def __init__(self, metadata: GceMetadata, clock: Clock, speed: float = 1.0) -> None:
         self._key, self._metadata, self._clock = WatchedKey("maintenance-event", metadata, clock), metadata, clock
-        self.name = self._key.name
+        self.name, self._speed = self._key.name, speed
         self._window: float | None = None
         self._announced: Disruption | None = None
 
@@ -99,7 +99,8 @@ class MaintenanceEvent:
         if value not in ("TERMINATE_ON_HOST_MAINTENANCE", "SHUTDOWN_ON_HOST_MAINTENANCE"):
             raise SourceUnavailable(f"maintenance-event is {value[:60]!r}, which is no known value")
         if self._announced is None:
-            deadline = _deadline(self._key, self._window or _ORDINARY_SECONDS, self._clock)
+            window = (self._window or _ORDINARY_SECONDS) / self._speed
+            deadline = _deadline(self._key, window, self._clock)
             self._announced = Disruption("event", f"maintenance of the host ({value})", "advance", deadline)
         return Look((self._announced,), again)
 
@@ -107,10 +108,11 @@ class MaintenanceEvent:
 class Preempted:
     """`instance/preempted`: a Spot machine has begun to end."""
 
-    def __init__(self, metadata: GceMetadata, clock: Clock, grace_seconds: float) -> None:
+    def __init__(self, metadata: GceMetadata, clock: Clock, grace_seconds: float, speed: float = 1.0) -> None:
         self._key, self._metadata, self._clock = WatchedKey("preempted", metadata, clock), metadata, clock
         self.name = self._key.name
-        self._ordinary = min(_PREEMPTED_SECONDS, grace_seconds)
+        self._ordinary = min(_PREEMPTED_SECONDS / speed, grace_seconds)
+        self._noticed = _PREEMPTION_NOTICE_SECONDS / speed
         self._window: float | None = None
         self._announced: Disruption | None = None
 
@@ -119,7 +121,7 @@ class Preempted:
         if value == "FALSE":
             if self._window is None:
                 noticed = _has_preemption_notice(self._metadata)
-                self._window = _PREEMPTION_NOTICE_SECONDS if noticed else self._ordinary
+                self._window = self._noticed if noticed else self._ordinary
             return Look((), again)
         if value != "TRUE":
             raise SourceUnavailable(f"preempted is {value[:60]!r}, which is no known value")
@@ -131,8 +133,8 @@ class Preempted:
 
 def gce_metadata_sources(surroundings: Surroundings) -> list[NoticeSource]:
     """The two keys; raises SourceUnavailable for a host that is none."""
-    metadata, clock = GceMetadata(surroundings.env), surroundings.clock
-    return [MaintenanceEvent(metadata, clock), Preempted(metadata, clock, surroundings.grace_seconds)]
+    metadata, clock, speed = GceMetadata(surroundings.env), surroundings.clock, surroundings.speed
+    return [MaintenanceEvent(metadata, clock, speed), Preempted(metadata, clock, surroundings.grace_seconds, speed)]
 
 
 def _deadline(key: WatchedKey, window_seconds: float, clock: Clock) -> Deadline | None:

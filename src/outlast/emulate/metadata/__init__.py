@@ -1,0 +1,1 @@
+"""The metadata servers of three clouds, which announce that a machine will be taken back."""

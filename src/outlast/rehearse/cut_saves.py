@@ -1,0 +1,336 @@
+"""Saves cut at each of their places: an attempt is killed just before a file operation, at another one each time.
+
+What an interruption in the middle of a save leaves depends on the place between two file operations, and a clock hits
+few of them. Here the kernel holds every operation until it is answered, so each place is met exactly once.
+"""
+
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from outlast.containers.calls import Answer, CallWatch, Operation, Signalled, can_watch
+from outlast.rehearse.attempt import tail
+from outlast.rehearse.display import Display
+from outlast.rehearse.results import Result
+from outlast.rehearse.sandbox import PRIVATE_FOLDER
+from outlast.rehearse.site import Site
+from outlast.rehearse.stage import Stage
+from outlast.rehearse.watch import is_passing
+
+CHAINS = 3  # how often the job is begun again for places that it has not been killed at
+_KILLS = 10  # in one chain at most, as Cloud Run's maximum of retries; a place more costs a start and a save
+_NAME = re.compile(r"[0-9a-f]{8,}|\d+")  # what differs between the names of two saves
+_FACTOR, _FLOOR_SECONDS = 2.0, 20.0  # no further chain after so many times the job's own time, and so much
+_WHOLE_SAVES = (
+    "make each save one step for whoever reads it: write it under a new name, close it, then os.replace(); "
+    "what says that it is complete comes last, or is in the same file"
+)
+_TEMPORARY = "$TMPDIR/"
+_ADDED, _ADDED_SHARE = 6, 0.2  # so many additions to an open file, after so much of the job's time, are a save
+_AHEAD, _ALL = 0.3, 0.97  # attempts that did so much of the work, before one that did all of it
+_STATE_LIKE = 3  # a file that one attempt writes anew so often is a state
+_FAILURES = 2  # in a row: it does not get over what the kill left
+
+# Of outlast's own store only these are cut: what else is in it is no part of a save.
+_OF_A_SAVE = ("/data/", "/commits/")
+
+Place = tuple[str, bool]  # the operation, with # for what differs between saves; whether it follows its like
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One attempt of a chain: where it was killed (None: it was not), and how it ended. Seconds."""
+
+    number: int
+    seconds: float
+    exit_code: int
+    operations: int
+    place: Place | None = None
+    before: str | None = None
+    hung: bool = False
+    last_words: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended by itself, and not well."""
+        return self.place is None and (self.exit_code != 0 or self.hung)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The job from its first attempt to its last, each but the last killed at another place."""
+
+    stage: Stage
+    cuts: tuple[Cut, ...]
+    left: frozenset[Place]
+    elsewhere: Counter[str]  # files outside of the copy, and how often one attempt wrote each anew
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.cuts) and self.cuts[-1].exit_code == 0
+
+    @property
+    def places(self) -> list[Cut]:
+        return [cut for cut in self.cuts if cut.place is not None]
+
+
+def can_cut(site: Site) -> bool:
+    """Whether attempts can be held at file operations here, each chain in a copy of its own."""
+    return site.isolated and site.copies is not None and can_watch()
+
+
+@dataclass(slots=True)
+class Knife:
+    """Decides at each file operation whether the attempt is killed there. `wanted`: only at this place.
+
+    With `late_seconds`, not within the first save of an attempt: each attempt gets ahead, and a save before stands. So
+    much later, what is added to an open file is a save.
+    """
+
+    stage: Stage
+    done: frozenset[Place]
+    late_seconds: float | None
+    wanted: Place | None = None
+    blunt: bool = False  # only looks
+    warn: Callable[[], None] | None = None  # called at the place, where the attempt is not held then
+    seen: Counter[Place] = field(default_factory=Counter)
+    cut: tuple[Place, str] | None = None
+    begun: int = field(default_factory=lambda: os.eventfd(0))  # readable when the cut has come
+    elsewhere: Counter[str] = field(default_factory=Counter)
+    saved_within: str | None = None  # a save that a handler began in the middle of another operation
+    _under_way: tuple[int, str, str] = (0, "", "")
+    _left: bool = False
+    period: float = 0.0  # about the time from one save to the next; seconds
+    _first_at: float = 0.0
+    _before: dict[int, str] = field(default_factory=dict)
+    _opened: set[str] = field(default_factory=set)
+
+    def passes(self, operation: Operation) -> Answer:
+        """Whether the operation may happen."""
+        if self.cut is not None and self.warn is None:
+            return False
+        name = self._name_of(operation.path)
+        if name is None:
+            self._note_elsewhere(operation)
+            return True
+        if self._left:
+            self._see_what_follows(operation, name)
+        source = self._name_of(operation.source) if operation.source else None
+        here = f"{operation.kind} {_NAME.sub('#', name)}"
+        place = (here, self._before.get(operation.pid) == here)
+        self._before[operation.pid] = here
+        self.seen[place] += 1
+        self._first_at = self._first_at or operation.at
+        if (
+            self.blunt
+            or self.cut is not None
+            or place in self.done
+            or self.wanted not in (None, place)
+            or not self._is_late_enough(operation.at)
+        ):
+            return True
+        self.cut = (place, f"{operation.kind} {source} -> {name}" if source else f"{operation.kind} {name}")
+        self.period = (operation.at - self._first_at) / 2
+        if self.warn is None:
+            os.eventfd_write(self.begun, 1)
+            return False
+        self.warn()
+        self._under_way = (operation.pid, operation.kind, operation.path)
+        os.eventfd_write(self.begun, 1)
+        return Signalled(self._note_left)
+
+    def _note_left(self, left: bool) -> None:
+        self._left = left
+
+    def _see_what_follows(self, operation: Operation, name: str) -> None:
+        """After a signal in the middle of an operation: is that begun anew, or is something saved before?"""
+        pid, kind, path = self._under_way
+        if operation.pid != pid:
+            return
+        self._left = False
+        known = (f"open {_NAME.sub('#', name)}", False) in self.seen
+        if operation.kind == "open" and known and (operation.kind, operation.path) != (kind, path):
+            self.saved_within = f"open {name}"
+
+    def _is_late_enough(self, now: float) -> bool:
+        """Whether a save has been made in this attempt, if one is asked for. A file that is kept open shows none."""
+        if self.late_seconds is None:
+            return True
+        begun = max((count for place, count in self.seen.items() if not place[1]), default=0)
+        added = max((count for place, count in self.seen.items() if place[1]), default=0)
+        return begun >= 2 or (added >= _ADDED and now - self._first_at > self.late_seconds)
+
+    def _name_of(self, path: str) -> str | None:
+        """Relative to the copy; None for what is no file of the job's."""
+        folder = f"{self.stage.folder}/"
+        if not path.startswith(folder) or is_passing(path):
+            return None
+        name = path.removeprefix(folder)
+        if not name.startswith(f"{PRIVATE_FOLDER}/"):
+            return name
+        return name.removeprefix(f"{PRIVATE_FOLDER}/") if any(part in name for part in _OF_A_SAVE) else None
+
+    def _note_elsewhere(self, operation: Operation) -> None:
+        """Counts how often a file outside of the copy gets new contents: opened and written, or renamed to."""
+        path = operation.path
+        ours = (f"{self.stage.folder}/", f"{self.stage.logs}/", "/dev/", "/proc/", "/sys/")
+        if path.startswith(ours) or is_passing(path):
+            return
+        if operation.kind == "open":
+            self._opened.add(path)
+        elif operation.kind == "rename" or (operation.kind == "write" and path in self._opened):
+            self._opened.discard(path)
+            own = re.match(rf"{re.escape(str(self.stage.temporary(0)).removesuffix('0'))}\d+/(.*)", path)
+            self.elsewhere[_TEMPORARY + own[1] if own else path] += 1
+
+
+def run_chain(
+    site: Site,
+    stage: Stage,
+    *,
+    done: frozenset[Place],
+    late_seconds: float | None,
+    hung_seconds: float,
+    wanted: Place | None = None,
+) -> Chain:
+    """Attempts until one ends well, fails twice in a row, hangs, or so many were killed. `wanted`: one kill, there."""
+    cuts: list[Cut] = []
+    met: set[Place] = set()
+    elsewhere: Counter[str] = Counter()
+    while True:
+        killed = {cut.place for cut in cuts if cut.place is not None}
+        enough = len(killed) >= _KILLS or (wanted is not None and bool(killed))
+        knife = Knife(stage, done | killed, late_seconds, wanted, blunt=enough)
+        cut = _run(site, stage, len(cuts), knife, hung_seconds)
+        cuts.append(cut)
+        met |= set(knife.seen)
+        elsewhere |= knife.elsewhere
+        if cut.exit_code == 0 or cut.hung or all(one.failed for one in cuts[-_FAILURES:]) * (len(cuts) >= _FAILURES):
+            return Chain(stage, tuple(cuts), frozenset(met - killed - done), elsewhere)
+
+
+def _run(site: Site, stage: Stage, number: int, knife: Knife, hung_seconds: float) -> Cut:
+    with ExitStack() as stack:
+        stack.callback(os.close, knife.begun)
+        watch = CallWatch(knife.passes)
+        stack.callback(watch.close)
+        out, err = (stack.enter_context(path.open("wb")) for path in (stage.stdout(number), stage.stderr(number)))
+        container = stack.enter_context(site.start(stage, number, stdout=out, stderr=err, calls=watch))
+        ended, cut = container.wait(hung_seconds, (knife.begun,))
+        container.kill()
+        code = container.finish()
+        seconds = time.monotonic() - container.started_at
+    words = [line.strip() for line in tail(stage.stderr(number)) if line.strip()]
+    place, before = knife.cut if knife.cut is not None else (None, None)
+    return Cut(
+        number=number,
+        seconds=seconds,
+        exit_code=code,
+        operations=sum(knife.seen.values()),
+        place=place,
+        before=before,
+        hung=not (ended or cut),
+        last_words=words[-1] if words else "",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CutSaves:
+    """What came of it: `places` where attempts were killed, `broken` as reasons, `left` places that no time was for.
+
+    `elsewhere` are files outside of the copy that were saved again and again, as a state is; `temporary` are those on
+    an attempt's own disk.
+    """
+
+    places: tuple[str, ...]
+    broken: tuple[str, ...]
+    left: int
+    elsewhere: tuple[str, ...] = ()
+    temporary: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is known of the job: `compare` judges a stage after its last attempt against the uninterrupted run, which
+    took `seconds`. `to_resume`: it saves, and nothing has shown yet that it goes on from that."""
+
+    site: Site
+    compare: Callable[[Stage, int], list[Result]]
+    seconds: float
+    hung_seconds: float
+    to_resume: bool
+
+
+def cut_everywhere(job: Job, display: Display) -> CutSaves:
+    """Chains until every place was met, something broke, or as much time was spent as the job takes twice."""
+    done: frozenset[Place] = frozenset()
+    places: list[str] = []
+    elsewhere: Counter[str] = Counter()
+    started = time.monotonic()
+    for number in range(CHAINS):
+        late = _ADDED_SHARE * job.seconds if number == 0 else None
+        stage = job.site.make_stage(f"cut-saves-{number + 1}")
+        with display.working(f"an attempt for each place in a save, {number + 1}"):
+            chain = run_chain(job.site, stage, done=done, late_seconds=late, hung_seconds=job.hung_seconds)
+            broken = _find_broken(job, chain, late) or (_find_begun_again(job, chain) if number == 0 else [])
+        places += [str(cut.before) for cut in chain.places]
+        done |= {cut.place for cut in chain.places if cut.place is not None}
+        elsewhere |= chain.elsewhere
+        if broken or not chain.left or time.monotonic() - started > _FACTOR * job.seconds + _FLOOR_SECONDS:
+            break
+    again = sorted(path for path, count in elsewhere.items() if count >= _STATE_LIKE)
+    return CutSaves(
+        places=tuple(places),
+        broken=tuple(broken),
+        left=len(chain.left),
+        elsewhere=tuple(path for path in again if not path.startswith(_TEMPORARY)),
+        temporary=tuple(path for path in again if path.startswith(_TEMPORARY)),
+    )
+
+
+def _find_broken(job: Job, chain: Chain, late: float | None) -> list[str]:
+    last = chain.cuts[-1]
+    if not chain.finished:
+        after = chain.places[-1] if chain.places else None
+        ran = "hung" if last.hung else f"left with exit code {last.exit_code}"
+        words = f": {last.last_words}" if last.last_words and not last.hung else ""
+        where = f"after a kill just before `{after.before}` (attempt {after.number}), " if after else ""
+        return [f"{where}attempt {last.number} {ran} and so did every one from there on{words}", _WHOLE_SAVES]
+    different = [one for one in job.compare(chain.stage, last.number) if not one.same]
+    if not different:
+        return []
+    for cut in chain.places:
+        stage = job.site.make_stage(f"{chain.stage.name}-alone-{cut.number}")
+        alone = run_chain(
+            job.site, stage, done=frozenset(), late_seconds=late, hung_seconds=job.hung_seconds, wanted=cut.place
+        )
+        if not alone.places:
+            continue
+        found = [one for one in job.compare(stage, alone.cuts[-1].number) if not one.same]
+        if found or not alone.finished:
+            return [_differs((found or different)[0], f"a kill just before `{alone.places[-1].before}`"), _WHOLE_SAVES]
+    together = ", ".join(f"`{cut.before}`" for cut in chain.places)
+    return [_differs(different[0], f"kills just before {together}, together,"), _WHOLE_SAVES]
+
+
+def _find_begun_again(job: Job, chain: Chain) -> list[str]:
+    """Whether the last attempt did as much as the whole job does, although those before it had saved."""
+    last, before = chain.cuts[-1], sum(cut.operations for cut in chain.places)
+    if not job.to_resume or before < _AHEAD * last.operations:
+        return []
+    stage = job.site.make_stage("whole")
+    whole = _run(job.site, stage, 0, Knife(stage, frozenset(), None, blunt=True), job.hung_seconds)
+    if whole.exit_code != 0 or last.operations < _ALL * whole.operations or before < _AHEAD * whole.operations:
+        return []
+    seen = f"it saves, but attempt {last.number} began again: it did as much to its files as the whole job does"
+    counted = f"{last.operations} operations against {whole.operations}, after {len(chain.places)} attempts that saved"
+    advice = "Load what was saved before the work begins, from a folder that outlives the attempt"
+    return [f"{seen} ({counted}). {advice}"]
+
+
+def _differs(result: Result, after: str) -> str:
+    return f"after {after} {result.path} is not what the uninterrupted run made: {result.detail}"

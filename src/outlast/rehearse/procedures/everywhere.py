@@ -1,0 +1,88 @@
+"""What can go wrong on every platform: machines fail, programs crash, disks fill, attempts overlap."""
+
+import errno
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from outlast.emulate.scale import TimeScale
+from outlast.rehearse.scenario import Kind
+from outlast.rehearse.words import (
+    Kill,
+    KillAtSave,
+    Machine,
+    MendStorage,
+    Scene,
+    Setting,
+    Settings,
+    SpoilStorage,
+    StartSecond,
+    Timed,
+    Word,
+    seconds_in,
+)
+
+_ERRORS = {"ENOSPC": errno.ENOSPC, "EIO": errno.EIO, "EDQUOT": errno.EDQUOT, "slow": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class PlainMachine:
+    """A machine that answers no questions."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def plain_machine(_given: Settings, _scale: TimeScale) -> Iterator[Machine]:
+    """No server of the platform's."""
+    yield PlainMachine()
+
+
+def _host_error(_scene: Scene, _told: Settings) -> list[Timed]:
+    return [Timed(0.0, Kill())]
+
+
+def _crash_at_a_save(_scene: Scene, told: Settings) -> list[Timed]:
+    return [Timed(0.0, KillAtSave(int(told["write"]) if "write" in told else None))]
+
+
+def _storage_fault(scene: Scene, told: Settings) -> list[Timed]:
+    delay = scene.scale.here(seconds_in(told, "delay")) if told["error"] == "slow" else 0.0
+    begins = Timed(0.0, SpoilStorage(_ERRORS[str(told["error"])], delay))
+    return [begins, *([scene.at(seconds_in(told, "lasts"), MendStorage())] if "lasts" in told else [])]
+
+
+def _second_attempt(scene: Scene, told: Settings) -> list[Timed]:
+    return [Timed(0.0, StartSecond(scene.scale.here(seconds_in(told, "overlap"))))]
+
+
+EVERYWHERE: dict[str, Word] = {
+    "host-error": Word("the machine is gone at once, with no notice", "SIGKILL", _host_error),
+    "crash-at-a-save": Word(
+        "everything is killed in the middle of a save",
+        "SIGKILL at a save",
+        _crash_at_a_save,
+        {"write": Setting("before which write from then on; at the first that is seen unless given", "count")},
+    ),
+    "storage-fault": Word(
+        "writes fail, or take long",
+        "storage fault",
+        _storage_fault,
+        {
+            "error": Setting("what each write gives, or slow", "choice", "ENOSPC", tuple(_ERRORS)),
+            "lasts": Setting("for how long; until the end of the attempt unless given", "duration"),
+            "delay": Setting("how much longer a slow write takes", "duration", 0.1, most=60.0),
+        },
+    ),
+    "second-live-attempt": Word(
+        "nobody can reach the attempt; it stands still, and works on once the next one does",
+        "second attempt",
+        _second_attempt,
+        {"overlap": Setting("for how long both work, at most", "duration", 10.0)},
+    ),
+}
+
+
+def usual(notice: str) -> dict[Kind, str]:
+    """The words for the kinds that are drawn, where `notice` is the one for an end with notice."""
+    return {"SIGTERM": notice, "SIGKILL": "host-error", "SIGKILL at a save": "crash-at-a-save"}
