@@ -192,6 +192,11 @@ class SqliteFile:
                 f"{'.'.join(map(str, _OLDEST))} is needed; take a newer Python, or postgresql://"
             )
         refuse_places_without_shared_memory(self.path, setting=self._setting)
+        if self.exists and not os.path.isfile(self.path):  # a retry finds it there, too
+            raise SettingsError(
+                f"{self._setting}={self.path!r}: it is there and no regular file (a folder, as containers make of a file "
+                "that is to be mounted and is not there; a device; a pipe): name a file; nothing was changed"
+            )
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:

@@ -352,7 +352,14 @@ def test_results_are_copied_to_a_sink_of_another_kind_and_known_there(queue: str
 
 
 def test_a_sink_that_is_not_there_is_not_copied(queue: str) -> None:
-    for source in ("sqlite:///typo.db?table=labels", "sqlite:///new.db"):
+    for source in (
+        "sqlite:///typo.db?table=labels",
+        "sqlite:///new.db",
+        "jsonl:typo.jsonl",
+        "parquet:typo",
+        "parquet:typo/deeper",
+        "typo",
+    ):
         said = run("sink", "copy", source, "sqlite:///new.db")
         assert said.exit_code == 78
         assert said.stderr.count("\n") == 1

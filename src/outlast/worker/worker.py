@@ -145,15 +145,15 @@ class Worker:
             settling=self._settling,
             times=self.times,
             items=self.options.chunk,
-            last=self._keeper.close,
+            last=self._last,
         )
         self._ends.callback(self._drain.close)
         self.limit = ItemTimeLimit(self.options.item_timeout_seconds, self._overrun, self._keeper.limit)
         self._ends.callback(self.limit.close)
         atexit.register(self._leave_behind)
         self._ends.callback(atexit.unregister, self._leave_behind)
-        self.board.serve(self._on_notice, self._at_deadline, self._leave_code, self._on_word)
-        exit_watch().watch(self._code_now, _nothing)
+        self.board.serve(self._on_notice, self._at_deadline, self._leave_code, self._on_word, alone=False)
+        exit_watch().watch(self._code_now, _nothing, alone=False)
 
     @property
     def console(self) -> Console:
@@ -254,6 +254,8 @@ class Worker:
         try:
             self._ends.close()
         finally:
+            if self._finished:
+                exit_watch().unwatch(self._code_now)
             if error is None:
                 self._listener.put_back()
             elif self.board.notice is None and self._took_signals:
@@ -406,6 +408,13 @@ class Worker:
             self._leasing.give_back_unseen()
             if chunk is not None:
                 self._settling.abandon(chunk)
+
+    def _last(self) -> None:
+        """The process ends now, which others at work in it do not know yet."""
+        notice = self.board.notice
+        if notice is not None:
+            self.board.excuse(self._on_notice, notice)
+        self._keeper.close()
 
     def _leave_code(self) -> int:
         return self.around.interrupted_exit_code
