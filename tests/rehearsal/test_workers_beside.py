@@ -1,4 +1,4 @@
-"""Several workers in one process, or a worker inside a job: a notice reaches each of them, and costs no item anything."""
+"""Several workers in one process, or a worker in a job: a notice reaches each of them, and costs no item anything."""
 
 import os
 import signal

@@ -132,3 +132,31 @@ def _break(case: str, file: SqliteFile, path: Path, monkeypatch: pytest.MonkeyPa
         file.close()
         monkeypatch.setattr("outlast.sqlite_files.refuse_places_without_shared_memory", lambda *_, **__: None)
         monkeypatch.setattr(SqliteFile, "_open", fail)
+
+
+@pytest.mark.parametrize("rolled_back", [True, False])
+def test_ctrl_c_at_the_begin_of_a_transaction_leaves_none_open(
+    rolled_back: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would hold the file for as long as the process lives, against all others and this one."""
+    file = SqliteFile(str(tmp_path / "work.db"), setting="queue", unreachable=QueueUnreachable)
+    with file.writing(durable=True) as connection:
+        connection.execute("CREATE TABLE t (x)")
+    if rolled_back:
+        begin = sqlite_files._begin
+
+        def disturbed(connection: sqlite3.Connection) -> None:
+            begin(connection)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(sqlite_files, "_begin", disturbed)
+            with pytest.raises(KeyboardInterrupt):
+                file.writing(durable=False).__enter__()
+        assert not connection.in_transaction
+    else:
+        connection.execute("BEGIN IMMEDIATE")
+    with file.writing(durable=False) as connection:
+        connection.execute("INSERT INTO t VALUES (1)")
+    assert not connection.in_transaction
+    file.close()

@@ -242,6 +242,7 @@ class Worker:
         try:
             self._end_current(error)
             self._supply.stop()
+            self._leasing.give_back_unseen()
         except ExitingError as trouble:
             self.console.tell(trouble)
             if error is None:
@@ -265,6 +266,7 @@ class Worker:
 
     def _begin(self, chunk: Chunk) -> None:
         self._chunk, self._chunk_began = chunk, time.monotonic()
+        self._supply.taken()
         self._drain.works_on(chunk)
 
     def _settle_current(self) -> None:
