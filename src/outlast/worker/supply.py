@@ -148,13 +148,17 @@ class Ahead:
             self._waiting.popleft()
             self._changed.notify_all()
         loaded.wait(chunk)
-        if self._awaited is None:  # given back
+        if not self._awaits(chunk):  # given back
             return None
         if chunk.stops.is_set() or not self._leasing.begin(chunk):
             self.taken()
             chunk.give_up()
             return None
         return chunk
+
+    def _awaits(self, chunk: Chunk) -> bool:
+        with self._changed:
+            return self._awaited is chunk
 
     def taken(self) -> None:
         """The chunk is in the worker's hands: it is not given back at a stop."""
