@@ -89,6 +89,9 @@ def test_a_folder_that_holds_the_queue_is_published_without_it(queue: str, where
     names = {"a.txt", "more/b.txt", "more/work.db"} if where != "*" else {"an-id", "b.txt", "work.db"}
     if where == "*":
         Path("link").unlink()
+    else:
+        Path("more/linked.db").symlink_to(Path("work.db").absolute())
+        Path("hard.db").hardlink_to("work.db")
     for _ in range(2):
         said = run("publish", queue, where)
         assert said.exit_code == 0, said.output
