@@ -83,3 +83,41 @@ def test_a_notice_reaches_every_worker_and_the_job_of_a_process(tmp_path: Path, 
         assert [one.id for one in held.items() if one.deaths or one.state == "dead"] == []
     if way == "in a job":  # it saved at the notice, and nothing else makes it save so early
         assert list((tmp_path / "store").rglob("commits/*.json"))
+
+
+_TAKES_TOO_LONG = """
+import threading, time
+import outlast
+
+def steady(items):
+    for item in items:
+        begun.set()
+        time.sleep(0.2)
+        yield item.id, 1
+
+def stubborn(items):
+    while True:
+        try:
+            time.sleep(0.1)
+        except BaseException:
+            pass
+
+begun = threading.Event()
+job = outlast.batch("sqlite:///outer.db", sink="sqlite:///outer.db", chunk=100)(steady)
+threading.Thread(target=job.run, daemon=True).start()
+begun.wait()
+outlast.batch("sqlite:///inner.db", sink="sqlite:///inner.db", item_timeout="0.5s")(stubborn).run()
+"""
+
+
+def test_an_item_that_ends_the_process_costs_the_items_of_another_worker_in_it_nothing(tmp_path: Path) -> None:
+    for name in ("outer", "inner"):
+        outlast.Queue(f"sqlite:///{tmp_path}/{name}.db").publish({f"i{number}": {} for number in range(100)})
+    env = {**os.environ, "OUTLAST_PLATFORM": "local"}
+    command = [sys.executable, "-c", _TAKES_TOO_LONG]
+    assert subprocess.run(command, cwd=tmp_path, env=env, timeout=60, check=False).returncode == 143
+    queue = outlast.Queue(f"sqlite:///{tmp_path}/outer.db")
+    again = queue.port.lease(100, 5, begin=False, max_deaths=3)
+    assert again is not None
+    assert len(again.items) == 100 - queue.stats().done
+    assert [one.id for one in queue.items() if one.deaths] == []

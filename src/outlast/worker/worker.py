@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
+from weakref import WeakSet
 
 from outlast.clock import format_duration
 from outlast.console import Console
@@ -38,6 +39,7 @@ _FEW_ITEMS = 100_000  # more than a sink for thousands is good for
 _FIRST_WAIT_SECONDS = 0.02
 _TELL_AFTER_SECONDS = 3.0
 _LONGEST_WAIT_SECONDS = 0.15
+_at_work: "WeakSet[Worker]" = WeakSet()  # in this process
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class Worker:
             except BaseException as error:
                 self._end_everything(error)
                 raise
+            _at_work.add(self)
         return self
 
     def _enter(self) -> None:
@@ -252,6 +255,7 @@ class Worker:
 
     def _end_everything(self, error: BaseException | None) -> None:
         """Threads, the keeper, connections; and, where no notice is to be obeyed, what was done to signals."""
+        _at_work.discard(self)
         try:
             self._ends.close()
         finally:
@@ -405,6 +409,10 @@ class Worker:
         if self._drain.leaves.is_set():
             time.sleep(self.board.patience_seconds(notice))
         self.console.error(f"{notice.source}: the worker did not end within its grace; what it holds is given back")
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Gives back what it holds, whoever is settling it: the process ends now."""
         chunk = self._chunk
         with suppress(ExitingError):  # the process ends here in any case; then its leases run out
             self._leasing.give_back_unseen()
@@ -416,6 +424,9 @@ class Worker:
         notice = self.board.notice
         if notice is not None:
             self.board.excuse(self._on_notice, notice)
+        else:  # an item took too long
+            for other in [one for one in _at_work if one is not self]:
+                other.let_go()
         self._keeper.close()
 
     def _leave_code(self) -> int:
