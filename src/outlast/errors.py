@@ -15,7 +15,7 @@
         ├── StoreUnreachable     75   the storage does not answer, or refuses
         ├── QueueUnreachable     75   the queue does not answer, or refuses
         ├── SinkUnreachable      75   the sink does not answer, or refuses
-        ├── EveryItemFailed      78   the function fails for whatever it is given (75: on this machine only)
+        ├── EveryItemFailed      78   the function fails for whatever it is given (75: and has worked before)
         └── SaveFailed           75   the save that had to succeed did not
 
     Interrupted (a SystemExit)        the stop, raised at a step border only
@@ -116,8 +116,8 @@ class SinkUnreachable(ExitingError):
 class EveryItemFailed(ExitingError):
     """All items that a worker tried have failed, and so many that the function is to blame, or the machine.
 
-    The worker has given back what it held. `works_elsewhere`: other workers had results meanwhile; then the code is
-    that of a retry.
+    The worker has given back what it held. `works_elsewhere`: others of the queue have results, now or from before;
+    then the code is that of a retry.
     """
 
     def __init__(self, message: str, *, works_elsewhere: bool = False) -> None:

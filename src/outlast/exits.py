@@ -18,26 +18,39 @@ OnCrash = Callable[[BaseException], None]
 
 
 class ExitWatch:
-    """Watches the end of this process on behalf of one job at a time."""
+    """Watches the end of this process on behalf of one job at a time, and of the workers beside it."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
-        self._code_now: CodeNow = lambda: None
-        self._on_crash: OnCrash = lambda _: None
+        self._watched: list[tuple[CodeNow, OnCrash, bool]] = []
         sys.excepthook = _Hook(self, sys.excepthook)
         self._last = _LastObject()
         atexit.register(self._decide)
 
-    def watch(self, code_now: CodeNow, on_crash: OnCrash) -> None:
-        """From now on `code_now` says which code an unfinished job must leave with."""
-        self._code_now, self._on_crash = code_now, on_crash
+    def watch(self, code_now: CodeNow, on_crash: OnCrash, *, alone: bool = True) -> None:
+        """From now on `code_now` says which code an unfinished job must leave with.
+
+        Who is `alone` takes the place of the one that was before.
+        """
+        self._watched = [one for one in self._watched if not (alone and one[2])]
+        self._watched.append((code_now, on_crash, alone))
+
+    def unwatch(self, code_now: CodeNow) -> None:
+        """Nothing of this one is left to be said."""
+        self._watched = [one for one in self._watched if one[0] != code_now]
 
     def code_after(self, error: BaseException) -> int | None:
         """An exception has reached the top: the code to leave with, None to leave it alone."""
         if os.getpid() != self.owner:
             return None
-        self._on_crash(error)
+        for _, on_crash, _ in self._watched:
+            on_crash(error)
         return self._code_now()
+
+    def _code_now(self) -> int | None:
+        """The newest that has one to say."""
+        codes = (code_now() for code_now, _, _ in reversed(self._watched))
+        return next((code for code in codes if code is not None), None)
 
     def _decide(self) -> None:
         """An atexit callback cannot change the exit code, and those registered before this one still have to run.

@@ -29,8 +29,7 @@ _PASSING = {
     ),
     sqlite3.SQLITE_PERM: "this user may not write it, or its folder",
     sqlite3.SQLITE_CANTOPEN: (
-        "it is a folder, or this user may not write there: file and folder must both be writable, for the -wal and "
-        "-shm beside it"
+        "this user may not write there: file and folder must both be writable, for the -wal and -shm beside it"
     ),
     sqlite3.SQLITE_BUSY: (
         "another program holds it for longer than is waited for: end that one (an open transaction in a shell or an "

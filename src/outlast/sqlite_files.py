@@ -126,11 +126,13 @@ class SqliteFile:
         """
         with self._lock, self._translating():
             connection = self._opened()
+            if connection.in_transaction:  # Ctrl-C has left one open: it can come between any two steps
+                connection.execute("ROLLBACK")
             if durable != self._durable:
                 connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
                 self._durable = durable
-            _begin(connection)
             try:
+                _begin(connection)
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -192,6 +194,11 @@ class SqliteFile:
                 f"{'.'.join(map(str, _OLDEST))} is needed; take a newer Python, or postgresql://"
             )
         refuse_places_without_shared_memory(self.path, setting=self._setting)
+        if self.exists and not os.path.isfile(self.path):  # a retry finds it there, too
+            raise SettingsError(
+                f"{self._setting}={self.path!r}: it is there and no regular file (a folder, as containers make of "
+                "a file that is to be mounted and is not there; a device; a pipe): name a file; nothing was changed"
+            )
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:

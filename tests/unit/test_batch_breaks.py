@@ -1,8 +1,10 @@
 """What a hostile function does to a batch, and that it harms its own item alone."""
 
+import contextlib
 import errno
 import gc
 import json
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -308,3 +310,32 @@ def test_a_notice_that_leaves_an_hour_does_not_keep_a_worker_that_has_nothing_le
             for item in chunk:
                 chunk.done(item, 1)
     assert len(place.results) == COUNT
+
+
+class Disturbed:
+    """Presses Ctrl-C right after the n-th call of one method of a queue or a sink has done its work."""
+
+    def __init__(self, place: object, method: str) -> None:
+        self._done, self.left = getattr(place, method), 2
+        setattr(place, method, self)
+
+    def __call__(self, *arguments: object, **named: object) -> object:
+        done = self._done(*arguments, **named)
+        self.left -= 1
+        if not self.left:
+            signal.raise_signal(signal.SIGINT)
+        return done
+
+
+@pytest.mark.parametrize("method", ["lease", "known", "begin", "store", "ack"])
+@pytest.mark.parametrize("load", [None, lambda item: 1], ids=["direct", "ahead"])
+def test_ctrl_c_at_any_moment_gives_everything_back(method: str, load: object) -> None:
+    place = Place()
+    Disturbed(place.sink if method in ("known", "store") else place.queue, method)
+    ends = contextlib.nullcontext() if method == "begin" and load is None else pytest.raises(KeyboardInterrupt)
+    with ends:
+        place.run(lambda items: [1 for _ in items], chunk=2, load=load)
+    stats = place.queue.stats()
+    assert stats.leased == 0
+    assert stats.done == len(place.results)
+    assert [(one.errors, one.deaths) for one in place.queue.items()] == [(0, 0)] * COUNT

@@ -311,7 +311,7 @@ def test_x13_what_a_model_returns_is_stored_as_valid_json(place: Place) -> None:
     values = [
         np.float32(0.5),
         {"p": np.array([0.25, np.nan, np.inf], dtype=np.float32), "n": np.int64(3)},
-        float("nan"),
+        {"long": np.longdouble(1.25), "longs": np.array([np.longdouble("nan"), 2])},
         [math.inf, {"deep": [np.float64("nan")]}],
         {np.int64(7): np.bool_(True)},
         Path("a/b"),
@@ -321,7 +321,7 @@ def test_x13_what_a_model_returns_is_stored_as_valid_json(place: Place) -> None:
     assert strict == {
         "i0": 0.5,
         "i1": {"p": [0.25, None, None], "n": 3},
-        "i2": None,
+        "i2": {"long": 1.25, "longs": [None, 2.0]},
         "i3": [None, {"deep": [None]}],
         "i4": {"7": True},
         "i5": "a/b",

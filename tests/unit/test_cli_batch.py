@@ -89,6 +89,9 @@ def test_a_folder_that_holds_the_queue_is_published_without_it(queue: str, where
     names = {"a.txt", "more/b.txt", "more/work.db"} if where != "*" else {"an-id", "b.txt", "work.db"}
     if where == "*":
         Path("link").unlink()
+    else:
+        Path("more/linked.db").symlink_to(Path("work.db").absolute())
+        Path("hard.db").hardlink_to("work.db")
     for _ in range(2):
         said = run("publish", queue, where)
         assert said.exit_code == 0, said.output
@@ -352,7 +355,14 @@ def test_results_are_copied_to_a_sink_of_another_kind_and_known_there(queue: str
 
 
 def test_a_sink_that_is_not_there_is_not_copied(queue: str) -> None:
-    for source in ("sqlite:///typo.db?table=labels", "sqlite:///new.db"):
+    for source in (
+        "sqlite:///typo.db?table=labels",
+        "sqlite:///new.db",
+        "jsonl:typo.jsonl",
+        "parquet:typo",
+        "parquet:typo/deeper",
+        "typo",
+    ):
         said = run("sink", "copy", source, "sqlite:///new.db")
         assert said.exit_code == 78
         assert said.stderr.count("\n") == 1

@@ -414,14 +414,15 @@ def test_a_folder_of_a_later_format_is_refused(tmp_path: Path) -> None:
             ask()
 
 
-def test_a_place_without_results_is_empty_and_one_that_is_no_sink_is_not_compacted(tmp_path: Path) -> None:
+def test_a_place_without_results_is_empty_and_one_that_is_no_sink_is_neither_read_nor_compacted(tmp_path: Path) -> None:
     sink = open_sink(f"parquet:{tmp_path / 'mistyped'}")
     assert isinstance(sink, ParquetSink)
-    assert list(sink.results()) == []
-    with pytest.raises(SettingsError, match=r"mistyped.*is the place right"):
-        sink.compact()
+    for ask in (sink.compact, lambda: list(sink.results())):
+        with pytest.raises(SettingsError, match=r"mistyped.*is the place right"):
+            ask()
     assert not list(tmp_path.iterdir())
     sink.prepare()
+    assert list(sink.results()) == []
     assert sink.compact() == 0
 
 

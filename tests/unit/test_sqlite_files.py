@@ -1,6 +1,7 @@
 """SQLite files that many processes use: the write-ahead log stays short though somebody always reads."""
 
 import errno
+import os
 import sqlite3
 import threading
 import time
@@ -51,7 +52,8 @@ def test_the_log_stays_short_though_one_reader_begins_before_another_ends(
 _SAYS: dict[str, tuple[type[Exception], str]] = {
     "a full disk": (QueueUnreachable, "is full: make room"),
     "read-only": (QueueUnreachable, "readonly database: this user may not write it"),
-    "a folder": (QueueUnreachable, "unable to open database file: it is a folder"),
+    "a folder": (SettingsError, "is there and no regular file"),
+    "a pipe": (SettingsError, "is there and no regular file"),
     "locked": (QueueUnreachable, "is locked: another program holds it"),
     "no SQLite file": (SettingsError, "it is no SQLite file"),
     "damaged": (SettingsError, r"it is damaged: keep a copy .* \.recover"),
@@ -71,13 +73,15 @@ def test_what_is_wrong_with_a_file_is_said_with_what_to_do(
     path = tmp_path / "work.db"
     if case == "a folder":
         path.mkdir()
+    elif case == "a pipe":
+        os.mkfifo(path)
     elif case == "a path through a file":
         path.write_text("")
         path /= "more.db"
     elif case == "no SQLite file":
         path.write_text("these are my notes " * 100)
     file = SqliteFile(str(path), setting="queue", unreachable=QueueUnreachable)
-    if case not in ("a folder", "a path through a file", "no SQLite file"):
+    if case not in ("a folder", "a pipe", "a path through a file", "no SQLite file"):
         with file.writing(durable=True) as connection:
             connection.execute("CREATE TABLE t (x BLOB, y INTEGER CHECK (y < 10))")
             connection.executemany("INSERT INTO t VALUES (zeroblob(3000), 1)", [()] * 20)
@@ -128,3 +132,31 @@ def _break(case: str, file: SqliteFile, path: Path, monkeypatch: pytest.MonkeyPa
         file.close()
         monkeypatch.setattr("outlast.sqlite_files.refuse_places_without_shared_memory", lambda *_, **__: None)
         monkeypatch.setattr(SqliteFile, "_open", fail)
+
+
+@pytest.mark.parametrize("rolled_back", [True, False])
+def test_ctrl_c_at_the_begin_of_a_transaction_leaves_none_open(
+    rolled_back: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would hold the file for as long as the process lives, against all others and this one."""
+    file = SqliteFile(str(tmp_path / "work.db"), setting="queue", unreachable=QueueUnreachable)
+    with file.writing(durable=True) as connection:
+        connection.execute("CREATE TABLE t (x)")
+    if rolled_back:
+        begin = sqlite_files._begin
+
+        def disturbed(connection: sqlite3.Connection) -> None:
+            begin(connection)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(sqlite_files, "_begin", disturbed)
+            with pytest.raises(KeyboardInterrupt):
+                file.writing(durable=False).__enter__()
+        assert not connection.in_transaction
+    else:
+        connection.execute("BEGIN IMMEDIATE")
+    with file.writing(durable=False) as connection:
+        connection.execute("INSERT INTO t VALUES (1)")
+    assert not connection.in_transaction
+    file.close()

@@ -121,6 +121,25 @@ def test_where_others_have_results_meanwhile_it_is_this_machine(known: bool) -> 
     assert caught.value.code == (EXIT_HUMAN if known else EXIT_RETRY)
 
 
+def test_a_worker_that_begins_with_a_stretch_of_bad_items_asks_for_a_retry_which_gets_past_them() -> None:
+    """A preemption may let the next worker begin anywhere, and 78 would end the whole job."""
+    place = Place(4 * MOST)
+    lease = place.queue.lease(MOST, 60.0, begin=True, max_deaths=3)
+    place.queue.ack(lease, [item.id for item in lease.items])
+
+    def some(items: list) -> list:
+        return [ValueError("bad") if item.payload["n"] < 3 * MOST else 1 for item in items]
+
+    codes = []
+    for _ in range(2):
+        with pytest.raises(EveryItemFailed) as caught:
+            place.run(some, max_errors=1)
+        codes.append(caught.value.code)
+    assert codes == [EXIT_RETRY, EXIT_RETRY]
+    assert place.run(some, max_errors=1).computed == MOST
+    assert place.queue.stats().dead == 2 * MOST
+
+
 def test_a_small_queue_without_any_result_is_told_at_the_end(capfd: pytest.CaptureFixture[str]) -> None:
     place = Place(5)
     assert place.run(_broken).dead == 5

@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +30,15 @@ class LeftOut:
             return False
         self.found.add(path)
         return True
+
+    def places(self) -> dict[tuple[int, int], str]:
+        """(device, inode) of the queue's files that are there, for names that link to them."""
+        found = {}
+        for path in self.own:
+            with suppress(OSError):
+                status = Path(path).stat()
+                found[status.st_dev, status.st_ino] = path
+        return found
 
     def __str__(self) -> str:
         """In words; empty if there is nothing to tell."""
@@ -62,7 +72,7 @@ def _files(
         names = sorted(os.listdir(folder))  # noqa: PTH208 - of millions of files the names alone fit into memory
     except OSError as error:
         raise SettingsError(f"{folder} cannot be read: {error.strerror or error}") from error
-    place, real = (here.st_dev, here.st_ino), os.path.realpath(folder)
+    place, real, own = (here.st_dev, here.st_ino), os.path.realpath(folder), left_out.places()
     for name in names if place not in above else ():
         if name.startswith("."):
             left_out.hidden += 1
@@ -70,11 +80,13 @@ def _files(
         if left_out.is_own(f"{real.rstrip('/')}/{name}"):
             continue
         try:
-            mode = (folder / name).stat().st_mode
+            found = (folder / name).stat()
         except OSError as error:
             yield f"{prefix}{name}", f"cannot be read: {error.strerror or error}"
             continue
-        if stat.S_ISDIR(mode):
+        if stat.S_ISDIR(found.st_mode):
             yield from _files(folder / name, f"{prefix}{name}/", (*above, place), left_out)
-        elif stat.S_ISREG(mode):
+        elif (found.st_dev, found.st_ino) in own:
+            left_out.found.add(own[found.st_dev, found.st_ino])
+        elif stat.S_ISREG(found.st_mode):
             yield f"{prefix}{name}", None

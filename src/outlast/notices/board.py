@@ -5,6 +5,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakMethod
 
@@ -27,8 +28,19 @@ _PATIENCE_SHARE, _BACKSTOP_SHARE = 0.4, 0.5
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """Whoever is told. `alone`: there is one such at a time."""
+
+    on_notice: WeakMethod[OnNotice]
+    at_deadline: WeakMethod[OnNotice]
+    leave_code: WeakMethod[LeaveCode]
+    on_word: WeakMethod[OnWord]
+    alone: bool
+
+
 class NoticeBoard:
-    """The one notice of a process, and the job that is told of it. Made once, when the first Job is.
+    """The one notice of a process, and the job and the workers that are told of it. Made once, when the first is.
 
     `notice` is None before one, and again when all that stood was revoked.
     """
@@ -39,31 +51,49 @@ class NoticeBoard:
         self._merge = Merge(self._grace_after, clock)
         self._changed = threading.Condition()  # reentrant: a signal handler may look at the job
         self._telling = threading.Lock()
-        self._words: deque[Notice | Event] = deque()
-        self._on_notice: WeakMethod[OnNotice] | None = None
-        self._on_word: WeakMethod[OnWord] | None = None
-        self._at_deadline: WeakMethod[OnNotice] | None = None
-        self._leave_code: WeakMethod[LeaveCode] | None = None
+        self._words: deque[tuple[Notice | Event, _Served | None]] = deque()  # each for one, or (None) for all
+        self._served: list[_Served] = []
         self._told = threading.Event()
         self.owner = os.getpid()
         # Now, and not at the notice: from Python 3.12 on no thread starts once the interpreter is on its way out.
         threading.Thread(target=self._guard, name="outlast-guard", daemon=True).start()
         threading.Thread(target=self._backstop, name="outlast-backstop", daemon=True).start()
 
-    def serve(self, on_notice: OnNotice, at_deadline: OnNotice, leave_code: LeaveCode, on_word: OnWord) -> None:
+    def serve(
+        self,
+        on_notice: OnNotice,
+        at_deadline: OnNotice,
+        leave_code: LeaveCode,
+        on_word: OnWord,
+        *,
+        alone: bool = True,
+    ) -> None:
         """From now on a notice goes to `on_notice`, in the hearing thread; one that has come goes there at once.
 
         So does each change of it, but for its end: that, and what stops nothing, goes to `on_word` as an event for
         the journal. At the margin before the deadline `at_deadline` is called, and the process leaves with
-        `leave_code`. All are methods, held weakly: the threads here are never unwound, so whatever they lead to, the
-        program's globals among it, would not be finalized when the interpreter ends, and its open files not be flushed.
+        `leave_code`, the newest one's. Who is served `alone` takes the place of the one that was before; a worker is
+        served beside whatever else is at work in this process. All are methods, held weakly: the threads here are
+        never unwound, so whatever they lead to, the program's globals among it, would not be finalized when the
+        interpreter ends, and its open files not be flushed.
         """
+        served = _Served(
+            WeakMethod(on_notice), WeakMethod(at_deadline), WeakMethod(leave_code), WeakMethod(on_word), alone
+        )
         with self._changed:
-            self._on_notice, self._on_word = WeakMethod(on_notice), WeakMethod(on_word)
-            self._at_deadline, self._leave_code = WeakMethod(at_deadline), WeakMethod(leave_code)
-            events = [word for word in self._words if not isinstance(word, Notice)]
-            self._words = deque([*events, *([self.notice] if self.notice is not None else [])])
+            left = [one for one in self._served if one.on_notice() is not None and not (alone and one.alone)]
+            self._served = [*left, served]
+            if not left:
+                self._words = deque(pair for pair in self._words if not isinstance(pair[0], Notice))
+            if self.notice is not None:
+                self._words.append((self.notice, served))
         self._tell()
+
+    def excuse(self, on_notice: OnNotice, notice: Notice) -> None:
+        """One of those that are served ends the process, ahead of the deadline: the others do what they do then."""
+        for one in reversed(self._served):
+            if one.on_notice() != on_notice:
+                _call(one.at_deadline, notice)
 
     def post(self, source: str, disruption: Disruption) -> None:
         """A source that takes nothing back, a signal, says something."""
@@ -94,7 +124,7 @@ class NoticeBoard:
     def say(self, event: Event) -> None:
         """Something for the journal that is no notice."""
         with self._changed:
-            self._words.append(event)
+            self._words.append((event, None))
         self._tell()
 
     def hold(self) -> Notice | None:
@@ -116,7 +146,7 @@ class NoticeBoard:
             words = self._merge.take(source, seen, whole=whole)
             if not words:
                 return False
-            self._words += words
+            self._words += [(word, None) for word in words]
             self._told.clear()
             self.notice = self._merge.notice
             self._changed.notify_all()
@@ -126,16 +156,18 @@ class NoticeBoard:
     def _tell(self) -> None:
         """Tells all words, one thread at a time, so that they arrive in the order of what happened."""
         with self._telling:
-            while (word := self._next_word()) is not None:
-                if isinstance(word, Notice):
-                    _call(self._on_notice, word)
-                else:
-                    _call(self._on_word, word)
+            while (told := self._next_word()) is not None:
+                word, only = told
+                for one in list(self._served) if only is None else [only]:
+                    if isinstance(word, Notice):
+                        _call(one.on_notice, word)
+                    else:
+                        _call(one.on_word, word)
 
-    def _next_word(self) -> Notice | Event | None:
+    def _next_word(self) -> tuple[Notice | Event, _Served | None] | None:
         """None when all is told, or nobody is there to be told."""
         with self._changed:
-            if self._words and self._on_notice is not None:
+            if self._words and self._served:
                 return self._words.popleft()
             self._told.set()
             return None
@@ -144,7 +176,8 @@ class NoticeBoard:
         """Leaves at the margin before the deadline, whatever the program is doing."""
         notice = self._wait_for_the_margin()
         try:
-            _call(self._at_deadline, notice)
+            for one in reversed(self._served):  # who began last is in the hands of those before
+                _call(one.at_deadline, notice)
             for stream in (sys.stdout, sys.stderr):
                 if stream is not None and not stream.closed:
                     stream.flush()
@@ -157,8 +190,8 @@ class NoticeBoard:
         self._leave()
 
     def _leave(self) -> None:
-        leave_code = self._leave_code() if self._leave_code is not None else None
-        os._exit(leave_code() if leave_code is not None else self._surroundings.interrupted_exit_code)
+        codes = [leave_code for one in reversed(self._served) if (leave_code := one.leave_code()) is not None]
+        os._exit(codes[0]() if codes else self._surroundings.interrupted_exit_code)
 
     def _grace_after(self, source: str) -> float:
         """The grace that the platform gives after a word of one source: `gce-metadata` of "gce-metadata preempted"."""
@@ -185,8 +218,8 @@ class NoticeBoard:
                 self._changed.wait(min(left, threading.TIMEOUT_MAX))
 
 
-def _call(method: WeakMethod[_Method] | None, *arguments: object) -> None:
+def _call(method: WeakMethod[_Method], *arguments: object) -> None:
     """Calls a method that is held weakly, if its object still is; nothing of it stays in the calling thread."""
-    called = method() if method is not None else None
+    called = method()
     if called is not None:
         called(*arguments)

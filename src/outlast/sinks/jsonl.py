@@ -80,6 +80,8 @@ class JsonlSink:
             self._exclusively(lambda repair, cover: self._append(results, repair, cover))
 
     def results(self) -> Iterator[Result]:
+        if not os.path.exists(self._path):  # to look for it makes no file
+            raise SettingsError(f"sink={self._url!r}: there is no file {self._path}")
         last, most = "", FIRST_ROWS
         while True:
             page = self._page(last, most)

@@ -114,8 +114,22 @@ class ObjectSink:
 
     def results(self) -> Iterator[Result]:
         # To list a folder costs a disk little and a bucket a request; a folder may hold much else beside the results.
+        found = False
         for folder in _FOLDERS if self._store.traits.local else ("",):
-            yield from self._results_in(folder)
+            for result in self._results_in(folder):
+                found = True
+                yield result
+        if not found:
+            self._must_be_sink()
+
+    def _must_be_sink(self) -> None:
+        """Raises SettingsError for a place that `prepare` has never seen."""
+        with self._translating(), suppress(ObjectMissing):
+            self._store.read(_FORMAT_NAME)
+            return
+        raise SettingsError(
+            f"sink={self._url!r}: nobody has stored results there, so there is nothing to read; is the place right?"
+        )
 
     def _results_in(self, folder: str) -> Iterator[Result]:
         with self._translating():

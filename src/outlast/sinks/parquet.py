@@ -71,7 +71,7 @@ class ParquetSink:
 
     def results(self) -> Iterator[Result]:
         with self._translating():
-            is_sink(self._store)
+            self._must_be_sink("to read")
             _, _, tables = sorted_rows(self._store, SCHEMA.names)
             for table in tables:
                 columns = [table[name].to_pylist() for name in SCHEMA.names]
@@ -79,8 +79,7 @@ class ParquetSink:
 
     def compact(self) -> int:
         with self._translating():
-            if not is_sink(self._store):
-                raise SettingsError("nobody has stored results there, so there is nothing to join; is the place right?")
+            self._must_be_sink("to join")
             for folder in (PARTS, COMPACTIONS):
                 self._store.sweep(folder)
             return compact(self._store)
@@ -99,6 +98,10 @@ class ParquetSink:
                 continue
             self._index.add(part, results)
             return
+
+    def _must_be_sink(self, what: str) -> None:
+        if not is_sink(self._store):
+            raise SettingsError(f"nobody has stored results there, so there is nothing {what}; is the place right?")
 
     @contextmanager
     def _translating(self) -> Iterator[None]:

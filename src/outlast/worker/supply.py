@@ -10,6 +10,7 @@ from outlast.errors import ExitingError
 from outlast.events import ItemsGivenBack, LeaseTaken
 from outlast.items import Lease, LeasedItem, Queue, Sink
 from outlast.worker.chunk import Chunk, Item
+from outlast.worker.interrupts import finished_first
 from outlast.worker.keeper import Keeper
 from outlast.worker.options import WorkerOptions
 from outlast.worker.telling import Telling
@@ -27,29 +28,35 @@ class Leasing:
         self._keeper, self._telling = keeper, telling
         self.known = self.given_back = 0
         self.stops = threading.Event()  # nothing more is leased
-        self._looked_up: Lease | None = None  # taken, and not yet handed out as a chunk
+        self._looked_up: Lease | None = None  # had, and not yet in the hands of whoever answers for it
 
     def chunk(self, *, begin: bool) -> Chunk | None:
         """The next one, None when none can be had now. What is stored at this version already is acknowledged."""
         options = self._options
         while not self.stops.is_set():
-            lease = self._queue.lease(options.chunk, options.lease_seconds, begin=begin, max_deaths=options.max_deaths)
+            with finished_first():
+                lease = self._looked_up = self._queue.lease(
+                    options.chunk, options.lease_seconds, begin=begin, max_deaths=options.max_deaths
+                )
             if lease is None:
                 return None
-            self._looked_up = lease
             self._keeper.hold(lease.renewal)
             self._telling.tell(LeaseTaken(lease.renewal))
             try:
                 left = self._unknown(lease)
             except BaseException:
+                self._looked_up = None
                 self._let_go(lease)
                 raise
-            finally:
-                self._looked_up = None
             if left:
                 return Chunk(Lease(lease.token, lease.renewal, left))
+            self._looked_up = None
             self._keeper.drop(lease.renewal)
         return None
+
+    def taken(self) -> None:
+        """Somebody else answers for the chunk from now on."""
+        self._looked_up = None
 
     def _unknown(self, lease: Lease) -> tuple[LeasedItem, ...]:
         """Those of a lease that have to be computed, with claims above what the sink has; the others are done."""
@@ -79,7 +86,7 @@ class Leasing:
         self._let_go(chunk.lease)
 
     def give_back_unseen(self) -> None:
-        """What was leased and is still being looked up in the sink: the process has no time to wait for that."""
+        """What was leased and is still being looked up in the sink, or on its way: nobody has begun it."""
         lease = self._looked_up
         if lease is not None:
             self._let_go(lease)
@@ -100,6 +107,10 @@ class Direct:
 
     def next(self) -> Chunk | None:
         return self._leasing.chunk(begin=True)
+
+    def taken(self) -> None:
+        """The chunk is in the worker's hands: it is not given back at a stop."""
+        self._leasing.taken()
 
     def stop(self) -> None:
         """Leases no more."""
@@ -138,19 +149,27 @@ class Ahead:
                 raise self._error
             if not self._waiting or self._stopped:
                 return None
-            chunk, loaded = self._waiting.popleft()
-            self._awaited = chunk
+            chunk, loaded = self._waiting[0]
+            self._awaited = chunk  # in both for a moment, and never in none
+            self._waiting.popleft()
             self._changed.notify_all()
         loaded.wait(chunk)
-        with self._changed:
-            given_back = self._awaited is None
-            self._awaited = None
-        if given_back:
+        if not self._awaits(chunk):  # given back
             return None
         if chunk.stops.is_set() or not self._leasing.begin(chunk):
+            self.taken()
             chunk.give_up()
             return None
         return chunk
+
+    def _awaits(self, chunk: Chunk) -> bool:
+        with self._changed:
+            return self._awaited is chunk
+
+    def taken(self) -> None:
+        """The chunk is in the worker's hands: it is not given back at a stop."""
+        with self._changed:
+            self._awaited = None
 
     def stop(self) -> None:
         """Leases no more, and gives back what nobody has begun."""
@@ -201,8 +220,10 @@ class Ahead:
             late = self._stopped
             if not late:
                 self._waiting.append((chunk, loaded))
+                self._leasing.taken()
                 self._changed.notify_all()
         if late:
+            self._leasing.taken()
             self._leasing.give_back(chunk)
             return
         for item in chunk.all_items():

@@ -24,7 +24,6 @@ class Trial:
         self._failed: set[str] = set()
         self._reason = ""
         self._passed = False
-        self._done_elsewhere: int | None = None
 
     @property
     def failed(self) -> int:
@@ -53,18 +52,17 @@ class Trial:
     def judge(self, done_elsewhere: int | None, *, then: str) -> None:
         """Raises EveryItemFailed if so many have failed.
 
-        `done_elsewhere`: items of the queue that others have done so far, None where nobody can know; if it grows while
-        everything fails here, the function works, and this machine does not. `then` is what to do once it is mended.
+        `done_elsewhere`: items of the queue that others have done, None where nobody can know. Where there are some,
+        now or from before, the function may well work, and what is wrong be this machine, or a stretch of bad items
+        that this worker began with: then the next try is a better one, since it does not count these items again.
+        `then` is what to do once it is mended.
         """
-        if not self._failed:
-            return
-        if self._done_elsewhere is None:
-            self._done_elsewhere = done_elsewhere
         if len(self._failed) < self.most:
             return
-        works_elsewhere = (done_elsewhere or 0) > (self._done_elsewhere or 0)
+        works_elsewhere = bool(done_elsewhere)
         cause = (
-            "Other workers had results meanwhile, so the cause is likely this machine. A retry may find a better one"
+            "Others of this queue have results, so the cause may be this machine, or these items. A retry may find a "
+            f"better one, and goes on with others; if it ends like this, too, mend the function, then: {then}"
             if works_elsewhere
             else f"Mend the function, or what it needs, then: {then}"
         )

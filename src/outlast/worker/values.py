@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Mapping
 from datetime import date, time
+from numbers import Real
 from pathlib import PurePath
 from typing import Any
 
@@ -43,8 +44,10 @@ def _plain(value: object) -> object:
     tolist = getattr(value, "tolist", None)  # of NumPy's arrays and scalars, and of torch's and JAX's arrays
     if callable(tolist):
         plain: object = tolist()
-        if plain is not value:
+        if type(plain) is not type(value):
             return plain
+        if isinstance(plain, Real):  # NumPy's longdouble, which Python has no kind of its own for
+            return float(plain)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
     if isinstance(value, date | time):

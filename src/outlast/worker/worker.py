@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from weakref import WeakSet
 
 from outlast.clock import format_duration
 from outlast.console import Console
@@ -40,6 +41,7 @@ _FEW_ITEMS = 100_000  # more than a sink for thousands is good for
 _FIRST_WAIT_SECONDS = 0.02
 _TELL_AFTER_SECONDS = 3.0
 _LONGEST_WAIT_SECONDS = 0.15
+_at_work: "WeakSet[Worker]" = WeakSet()  # in this process
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,7 @@ class Worker:
             except BaseException as error:
                 self._end_everything(error)
                 raise
+            _at_work.add(self)
         return self
 
     def _enter(self) -> None:
@@ -150,15 +153,15 @@ class Worker:
             settling=self._settling,
             times=self.times,
             items=self.options.chunk,
-            last=self._keeper.close,
+            last=self._last,
         )
         self._ends.callback(self._drain.close)
         self.limit = ItemTimeLimit(self.options.item_timeout_seconds, self._overrun, self._keeper.limit)
         self._ends.callback(self.limit.close)
         atexit.register(self._leave_behind)
         self._ends.callback(atexit.unregister, self._leave_behind)
-        self.board.serve(self._on_notice, self._at_deadline, self._leave_code, self._on_word)
-        exit_watch().watch(self._code_now, _nothing)
+        self.board.serve(self._on_notice, self._at_deadline, self._leave_code, self._on_word, alone=False)
+        exit_watch().watch(self._code_now, _nothing, alone=False)
 
     @property
     def console(self) -> Console:
@@ -247,6 +250,7 @@ class Worker:
         try:
             self._end_current(error)
             self._supply.stop()
+            self._leasing.give_back_unseen()
         except ExitingError as trouble:
             self.console.tell(trouble)
             if error is None:
@@ -256,9 +260,12 @@ class Worker:
 
     def _end_everything(self, error: BaseException | None) -> None:
         """Threads, the keeper, connections; and, where no notice is to be obeyed, what was done to signals."""
+        _at_work.discard(self)
         try:
             self._ends.close()
         finally:
+            if self._finished:
+                exit_watch().unwatch(self._code_now)
             if error is None:
                 self._listener.put_back()
             elif self.board.notice is None and self._took_signals:
@@ -269,6 +276,7 @@ class Worker:
     def _begin(self, chunk: Chunk) -> None:
         self.telling.tell(ChunkBegun(len(chunk)))
         self._chunk, self._chunk_began = chunk, time.monotonic()
+        self._supply.taken()
         self._drain.works_on(chunk)
 
     def _settle_current(self) -> None:
@@ -408,11 +416,25 @@ class Worker:
         if self._drain.leaves.is_set():
             time.sleep(self.board.patience_seconds(notice))
         self.console.error(f"{notice.source}: the worker did not end within its grace; what it holds is given back")
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Gives back what it holds, whoever is settling it: the process ends now."""
         chunk = self._chunk
         with suppress(ExitingError):  # the process ends here in any case; then its leases run out
             self._leasing.give_back_unseen()
             if chunk is not None:
                 self._settling.abandon(chunk)
+
+    def _last(self) -> None:
+        """The process ends now, which others at work in it do not know yet."""
+        notice = self.board.notice
+        if notice is not None:
+            self.board.excuse(self._on_notice, notice)
+        else:  # an item took too long
+            for other in [one for one in _at_work if one is not self]:
+                other.let_go()
+        self._keeper.close()
 
     def _leave_code(self) -> int:
         return self.around.interrupted_exit_code
