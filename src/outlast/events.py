@@ -278,6 +278,45 @@ class Finished:
     step: int
 
 
+@dataclass(frozen=True, slots=True)
+class BatchStarted:
+    """In a rehearsal: a worker is about to take items. Relative paths in the two URLs begin at `folder`; one of the
+    program's own making has none."""
+
+    queue: str
+    sink: str
+    version: str | None
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTaken:
+    """In a rehearsal: a worker holds items, and `renewal` is how anybody can end that."""
+
+    renewal: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkBegun:
+    """In a rehearsal: the program is handed so many items."""
+
+    items: int
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsStored:
+    """In a rehearsal: so many results are stored, and about to be acknowledged."""
+
+    items: int
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsGivenBack:
+    """In a rehearsal: so many items that the worker held are for others to have, at once."""
+
+    items: int
+
+
 Event = (
     AttemptStarted
     | EnvironmentSeen
@@ -307,6 +346,11 @@ Event = (
     | Failed
     | Left
     | Finished
+    | BatchStarted
+    | LeaseTaken
+    | ChunkBegun
+    | ItemsStored
+    | ItemsGivenBack
 )
 _TYPES: dict[str, type[Event]] = {kind.__name__: kind for kind in Event.__args__}
 # A journal comes from a store, and anybody may have written there: numbers that no clock and no job has are refused.

@@ -12,6 +12,7 @@ from outlast.errors import SettingsError
 from outlast.firmware import Firmware, read_firmware
 from outlast.items import Queue, Sink
 from outlast.ports import Framework, Platform, Store
+from outlast.rehearsal_place import refuse_outside
 from outlast.urls import masked
 
 # In the order of detection. Cloud Run and pods of GKE run on machines whose firmware says "Compute Engine", AWS Batch
@@ -128,6 +129,7 @@ def open_queue(url: str) -> Queue:
             f"queue={masked(url)!r} is no queue's URL; there are sqlite:///work.db, postgresql://HOST/DATABASE and "
             "pubsub://PROJECT/SUBSCRIPTION?topic=TOPIC"
         )
+    refuse_outside(url, setting="queue")
     return cast(Queue, _load_for(url, QUEUES[scheme])(url))
 
 
@@ -153,6 +155,7 @@ def open_sink(url: str) -> Sink:
     """The sink at a URL; raises SettingsError for a scheme that is not supported or an extra that is missing."""
     scheme, separator, rest = url.partition(":")
     scheme = _OTHER_NAMES.get(scheme, scheme)
+    refuse_outside(url, setting="sink")
     if separator and scheme in SINKS:
         return cast(Sink, _load_for(url, SINKS[scheme])(url))
     if separator and scheme == "parquet":

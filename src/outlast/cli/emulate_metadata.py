@@ -25,9 +25,9 @@ def gce_metadata(*, port: int, speed: float, machine_type: str, spot: bool, pree
     """The metadata server of a machine of Compute Engine.
 
     \b
-    curl -X POST http://ADDRESS/emulator/preemption
-    curl -X POST http://ADDRESS/emulator/maintenance -d '{"in_seconds": 3600}'
-    curl -X POST http://ADDRESS/emulator/revocation
+    curl -X POST http://127.0.0.1:8080/emulator/preemption
+    curl -X POST http://127.0.0.1:8080/emulator/maintenance -d '{"in_seconds": 3600}'
+    curl -X POST http://127.0.0.1:8080/emulator/revocation
     """
     from outlast.emulate.metadata.gce import GceMetadata  # noqa: PLC0415 - help needs no web server
 
@@ -46,9 +46,9 @@ def aws_imds(*, port: int, speed: float, instance_type: str, spot: bool) -> None
     """The metadata service, version 2, of an EC2 instance.
 
     \b
-    curl -X POST http://ADDRESS/emulator/preemption -d '{"action": "terminate"}'
-    curl -X POST http://ADDRESS/emulator/rebalance
-    curl -X POST http://ADDRESS/emulator/maintenance -d '{"in_seconds": 3600, "code": "system-reboot"}'
+    curl -X POST http://127.0.0.1:8080/emulator/preemption -d '{"action": "terminate"}'
+    curl -X POST http://127.0.0.1:8080/emulator/rebalance
+    curl -X POST http://127.0.0.1:8080/emulator/maintenance -d '{"in_seconds": 3600, "code": "system-reboot"}'
     """
     from outlast.emulate.metadata.aws import AwsImds  # noqa: PLC0415 - help needs no web server
 
@@ -63,9 +63,9 @@ def azure_events(*, port: int, speed: float, vm: str, spot: bool) -> None:
     """The Scheduled Events of a virtual machine of Azure.
 
     \b
-    curl -X POST http://ADDRESS/emulator/preemption
-    curl -X POST http://ADDRESS/emulator/event -d '{"event_type": "Redeploy"}'
-    curl -X POST http://ADDRESS/emulator/revocation
+    curl -X POST http://127.0.0.1:8080/emulator/preemption
+    curl -X POST http://127.0.0.1:8080/emulator/event -d '{"event_type": "Redeploy"}'
+    curl -X POST http://127.0.0.1:8080/emulator/revocation
     """
     from outlast.emulate.metadata.azure import AzureEvents  # noqa: PLC0415 - help needs no web server
 

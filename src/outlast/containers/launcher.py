@@ -185,7 +185,7 @@ class _Root:
             if entry.name in leave_out:
                 continue
             if entry.is_symlink():
-                here.symlink_to(os.readlink(entry.path))
+                here.symlink_to(Path(entry.path).readlink())
             elif entry.is_dir():
                 here.mkdir()
                 self._bind(Path(entry.path), here)

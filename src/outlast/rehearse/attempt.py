@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from outlast.events import (
+    ChunkBegun,
     Logged,
     LoopStarted,
     NoticeHeard,
@@ -35,6 +36,7 @@ EndedBy = Literal[
     "hung",
 ]
 Sign = Literal["loop", "activity", "start"]
+WORK_BEGINS = (LoopStarted, ChunkBegun)  # a job's first step, a worker's first chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class SignOfWork:
     def _loop_started(self) -> float | None:
         if not self._events.exists():
             return None
-        return first_moment(from_lines(self._events.read_bytes()), LoopStarted)
+        return first_moment(from_lines(self._events.read_bytes()), WORK_BEGINS)
 
     def _first_activity(self) -> float | None:
         if any(output.stat().st_size for output in self._outputs):
@@ -131,8 +133,8 @@ class SignOfWork:
         return written[0].at if written else None
 
 
-def first_moment(recorded: Sequence[Recorded], kind: type) -> float | None:
-    """When the first event of a kind happened, on the monotonic clock."""
+def first_moment(recorded: Sequence[Recorded], kind: type | tuple[type, ...]) -> float | None:
+    """When the first event of a kind (or of several) happened, on the monotonic clock."""
     return next((one.monotonic_seconds for one in recorded if isinstance(one.event, kind)), None)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outlast.rehearse.attempt import Attempt, read_events, tail
+from outlast.rehearse.batches import find_batches, is_own_words
 from outlast.rehearse.profile import Profile, profile_of
 from outlast.rehearse.request import CannotRehearse
 from outlast.rehearse.results import Listing, Outcome, choose_results, last_line, list_files, set_aside
@@ -36,7 +37,14 @@ class Baseline:
 
 def outcome_of(stage: Stage, last_attempt: int, *, folder: Path | None = None) -> Outcome:
     """What a stage holds after its last attempt."""
-    return Outcome(folder or stage.folder, last_line(stage.stdout(last_attempt)), stage.store)
+    recorded = [one for number in range(last_attempt + 1) for one in read_events(stage, number)]
+    line = last_line(stage.stdout(last_attempt))
+    return Outcome(
+        folder or stage.folder,
+        "" if is_own_words(line) else line,
+        stage.store,
+        find_batches(recorded, stage.folder),
+    )
 
 
 def run_baseline(site: Site, number: int) -> Baseline:
@@ -53,7 +61,10 @@ def run_baseline(site: Site, number: int) -> Baseline:
     told = [one.at for one in output if one.path == stage.stdout(0).name and one.kind == "modified"]
     if attempt.exit_code != 0:
         raise _failed(stage, attempt, site.copies)
-    profile = profile_of(attempt, read_events(stage, 0), writes, printed[0] if printed else None)
+    recorded = read_events(stage, 0)
+    batches = find_batches(recorded, stage.folder)
+    sinks = tuple(batch.sink.path for batch in batches if batch.sink is not None)
+    profile = profile_of(attempt, recorded, writes, printed[0] if printed else None, sinks)
     paths = choose_results(stage.folder, before, site.request.results)
     told_early = bool(told) and max(told) < attempt.started_at + _EARLY * attempt.seconds
     if site.copies is None:

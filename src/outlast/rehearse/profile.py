@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from outlast.events import LoopStarted, Recorded, SaveCommitted
-from outlast.rehearse.attempt import Attempt, Sign, first_moment
+from outlast.events import ItemsStored, Recorded, SaveCommitted
+from outlast.rehearse.attempt import WORK_BEGINS, Attempt, Sign, first_moment
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
 from outlast.rehearse.watch import SaveFilter, Write, find_logs
 
@@ -35,9 +35,16 @@ class Profile:
 
 
 def profile_of(
-    attempt: Attempt, recorded: Sequence[Recorded], writes: Sequence[Write], output_at: float | None
+    attempt: Attempt,
+    recorded: Sequence[Recorded],
+    writes: Sequence[Write],
+    output_at: float | None,
+    sinks: tuple[str, ...] = (),
 ) -> Profile:
-    """Reads a baseline: its events, its writes in the copy, and when its first output came (monotonic)."""
+    """Reads a baseline: its events, its writes in the copy, and when its first output came (monotonic).
+
+    `sinks`: where a worker keeps its results, if it is one: a save is a write there.
+    """
     sign, began = _begin_of_work(attempt, recorded, writes, output_at)
     logs = find_logs(writes, life_seconds=attempt.seconds)
     uses_store = any(write.path.startswith(f"{PRIVATE_FOLDER}/") for write in writes)
@@ -47,7 +54,9 @@ def profile_of(
     if not any(which.accepts(write) for write in writes if first < write.at < began + _MIDST * (ends - began)):
         # A program that keeps its only file open, say a database or a journal.
         which = SaveFilter(store_only=uses_store, from_start=False)
-    committed = any(isinstance(one.event, SaveCommitted) for one in recorded)
+    if sinks:
+        which = SaveFilter(from_start=False, only=sinks)
+    committed = any(isinstance(one.event, SaveCommitted | ItemsStored) for one in recorded)
     return Profile(
         seconds=attempt.seconds,
         start_up_seconds=began - attempt.started_at,
@@ -60,7 +69,7 @@ def profile_of(
 def _begin_of_work(
     attempt: Attempt, recorded: Sequence[Recorded], writes: Sequence[Write], output_at: float | None
 ) -> tuple[Sign, float]:
-    loop = first_moment(recorded, LoopStarted)
+    loop = first_moment(recorded, WORK_BEGINS)
     if loop is not None:
         return "loop", loop
     moments = [write.at for write in writes[:1]] + ([output_at] if output_at is not None else [])

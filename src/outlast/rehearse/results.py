@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from outlast.rehearse.batches import Batch, compare_batches, without_batches
 from outlast.rehearse.checkpoints import final_checkpoints, pair_tasks
 from outlast.rehearse.compare import Distance, compare_bytes, compare_documents, compare_files
+from outlast.rehearse.records import explain_records
 from outlast.rehearse.request import CannotRehearse
 from outlast.rehearse.sandbox import is_left_out
 from outlast.rehearse.watch import is_passing
@@ -21,11 +23,12 @@ Listing = dict[str, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a finished run leaves: its folder, the last line of its standard output, its store."""
+    """What a finished run leaves: its folder, the last line of its standard output, its store, its batch work."""
 
     folder: Path
     last_line: str
     store: Path | None
+    batches: tuple[Batch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +99,20 @@ def _matching(folder: Path, pattern: str) -> set[str]:
 def compare_outcomes(
     paths: Sequence[str], expected: Outcome, actual: Outcome, *, tolerance: float, with_stdout: bool
 ) -> list[Result]:
-    """Files, then the last line of standard output, then final checkpoints."""
-    found = [(path, compare_files(path, expected.folder / path, actual.folder / path)) for path in paths]
+    """Files, then queues and sinks, then the last line of standard output, then final checkpoints."""
+    files = without_batches(paths, expected.batches)
+    found = [(path, _compare_named(path, expected.folder, actual.folder)) for path in files]
+    found += compare_batches(expected.batches, expected.folder, actual.folder)
     if with_stdout and expected.last_line:
         found.append((STDOUT, _compare_lines(expected.last_line, actual.last_line)))
     found += _compare_checkpoints(expected.store, actual.store)
     return [_judged(path, distance, tolerance) for path, distance in found]
+
+
+def _compare_named(path: str, expected: Path, actual: Path) -> Distance:
+    distance = compare_files(path, expected / path, actual / path)
+    why = None if distance.equal else explain_records(expected / path, actual / path)
+    return distance if why is None else replace(distance, detail=why)
 
 
 def _judged(path: str, distance: Distance, tolerance: float) -> Result:

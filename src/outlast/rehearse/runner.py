@@ -13,7 +13,10 @@ from outlast.emulate.scale import TimeScale
 from outlast.registry import platform_named
 from outlast.rehearse.attempt import Attempt, tail
 from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
-from outlast.rehearse.cut_saves import Job, can_cut, cut_everywhere
+from outlast.rehearse.batch_life import account_of, untried_of
+from outlast.rehearse.batches import without_batches
+from outlast.rehearse.cut_batches import cut_batches
+from outlast.rehearse.cut_saves import CutSaves, Job, can_cut, cut_everywhere
 from outlast.rehearse.display import Display, SilentDisplay
 from outlast.rehearse.interrupted import run_interrupted
 from outlast.rehearse.many_notices import warn_often
@@ -187,15 +190,23 @@ class _Rehearsal:
         def compare(stage: Stage, last: int) -> list[Result]:
             return self._compare(first, outcome_of(stage, last), with_stdout=with_stdout)
 
+        batches = first.outcome.batches
         job = Job(
             site=self.site,
             compare=compare,
             seconds=evidence.baseline_seconds,
             hung_seconds=self.site.limits.hung_seconds(evidence.baseline_seconds),
-            to_resume=evidence.saves and all(one.resumed_from_step is None for one in evidence.attempts),
+            to_resume=evidence.saves
+            and not batches  # a queue knows what is done
+            and all(one.resumed_from_step is None for one in evidence.attempts),
         )
-        cuts = cut_everywhere(job, self.display)
-        if not cuts.broken and cuts.places:
+        # All of the files of some programs are those of outlast's queues and sinks.
+        own_files = not batches or bool(without_batches(first.paths, batches))
+        cuts = cut_everywhere(job, self.display) if own_files else CutSaves((), (), 0)
+        if not cuts.broken and batches:
+            more = cut_batches(job, batches, self.display)
+            cuts = replace(cuts, places=(*cuts.places, *more.places), broken=more.broken)
+        if not cuts.broken and cuts.places and own_files:
             cuts = replace(cuts, broken=tuple(warn_often(job, self.display)))
         if self.site.request.real_store:  # what lies elsewhere is meant to
             cuts = replace(cuts, elsewhere=())
@@ -232,6 +243,7 @@ class _Rehearsal:
             display=self.display,
         )
         results, nearest = self._compare_with_both(baselines, stage, attempts[-1], with_stdout=with_stdout)
+        outcome = outcome_of(stage, attempts[-1].number)
         evidence = Evidence(
             facts=self.site.platform.facts,
             grace_seconds=self.site.grace_seconds,
@@ -246,6 +258,8 @@ class _Rehearsal:
             between_baselines=tuple(between),
             nearest=tuple(nearest),
             last_words=_last_words(stage, attempts[-1]),
+            outside=tuple(dict.fromkeys(url for batch in outcome.batches for url in batch.outside)),
+            items=account_of(baselines[0].stage, stage, attempts[-1].number),
         )
         return stage, evidence
 
@@ -272,6 +286,7 @@ class _Rehearsal:
             cuts=evidence.cuts,
         )
         not_exercised = self.script.not_exercised(not_exercised, evidence.landed, self.site.grace_seconds)
+        not_exercised += untried_of(first.outcome.batches)
         if stdout:
             not_exercised.append(_NOT_COMPARED[stdout])
         last = evidence.last

@@ -14,6 +14,7 @@ from outlast.containers.container import Container
 from outlast.emulate.scale import TimeScale
 from outlast.ports import Identity, Platform
 from outlast.rehearse.attempt import Attempt, Plan
+from outlast.rehearse.batch_life import end_leases
 from outlast.rehearse.course import Neighbours, Setting, run_attempt
 from outlast.rehearse.request import CannotRehearse, Limits, Request
 from outlast.rehearse.sandbox import CopyPlan, make_copy
@@ -119,7 +120,7 @@ class Site:
                 is_done=is_done,
                 neighbours=neighbours,
             )
-            return run_attempt(
+            attempt = run_attempt(
                 stage,
                 number,
                 self._command(stage),
@@ -127,6 +128,8 @@ class Site:
                 setting=setting,
                 plan=plan,
             )
+        end_leases(stage, number)
+        return attempt
 
     def _check(self, plan: Plan) -> None:
         """Raises CannotRehearse for what cannot be done on this machine."""
@@ -155,6 +158,7 @@ class Site:
             ) as container,
         ):
             yield container
+        end_leases(stage, number)
 
     def _environment(self, stage: Stage, number: int, start: Start, machine: Machine) -> dict[str, str]:
         inherited = stage.environment(inherited_environment(), number, start)

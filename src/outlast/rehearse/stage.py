@@ -9,6 +9,7 @@ from outlast import settings
 from outlast.limits import ATTEMPT_ENDS
 from outlast.ports import Identity, Platform
 from outlast.registry import PLATFORMS, platform_named
+from outlast.rehearsal_place import REHEARSAL_FOLDER
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
 
 
@@ -90,13 +91,15 @@ class Stage:
         }
         if self.store is not None:
             environment[settings.REHEARSAL_STORE] = str(self.store)
+            environment[REHEARSAL_FOLDER] = str(self.folder)
         return environment
 
 
 def environment_on(platform: Platform, identity: Identity, inherited: Mapping[str, str]) -> dict[str, str]:
     """What a process of that identity would find there: what is inherited, less what tells of another place."""
     ours = {name for known in PLATFORMS for name in _variables_of(platform_named(known))}
-    ours |= {settings.SUPERVISED_EXECUTION, settings.REHEARSAL_STORE, settings.REHEARSAL_SPEED, ATTEMPT_ENDS}
+    ours |= {settings.SUPERVISED_EXECUTION, settings.REHEARSAL_STORE, settings.REHEARSAL_SPEED}
+    ours |= {REHEARSAL_FOLDER, ATTEMPT_ENDS}
     environment = {name: value for name, value in inherited.items() if name not in ours}
     return environment | platform.environment(identity) | {"OUTLAST_PLATFORM": platform.facts.name}
 

@@ -8,6 +8,7 @@ from typing import Literal
 from outlast.clock import format_duration
 from outlast.ports import PlatformFacts
 from outlast.rehearse.attempt import Attempt
+from outlast.rehearse.batches import QUEUE, SINK
 from outlast.rehearse.cut_saves import CutSaves
 from outlast.rehearse.findings import (
     find_in_notices,
@@ -44,6 +45,8 @@ class Evidence:
     last_words: str = ""
     cuts: CutSaves | None = None
     baseline_writes: int = 0
+    items: str | None = None  # what its workers did with their items
+    outside: tuple[str, ...] = ()  # queues and sinks that were not compared
 
     @property
     def last(self) -> Attempt:
@@ -80,7 +83,10 @@ class Evidence:
     @property
     def left_early(self) -> bool:
         """Whether it left with 0 on a notice although a result is not there or not right."""
-        if not self.finished or self.last.notice is None:
+        if not self.finished or self.last.notice is None or not self.last.notice.first_hears:
+            return False
+        queues = [one for one in self.nearest if one.path.startswith(QUEUE)]
+        if queues and all(one.same for one in queues):  # nothing was left to do: what is wrong came before
             return False
         return any(not one.same for one in self.nearest) if not self.unstable else self._something_is_missing
 
@@ -102,19 +108,24 @@ class Evidence:
 def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
     """The verdict and its reasons; what decides comes first, then what else was found."""
     verdict, reasons = _decide(evidence)
+    if verdict == "survived" and evidence.outside:
+        verdict, reasons = "could-not-rehearse", [_not_seen(evidence.outside)]
     found = [*find_in_notices(evidence.attempts, grace_seconds=evidence.grace_seconds)]
     found += find_in_restores(evidence.attempts)
-    again = find_in_progress(
-        evidence.attempts,
-        saves=evidence.saves,
-        baseline_seconds=evidence.baseline_seconds,
-        baseline_writes=evidence.baseline_writes,
-    )
+    again: list[str] = []
+    if evidence.items is None:  # a queue says what is done, whatever else a worker writes
+        again = find_in_progress(
+            evidence.attempts,
+            saves=evidence.saves,
+            baseline_seconds=evidence.baseline_seconds,
+            baseline_writes=evidence.baseline_writes,
+        )
     if verdict == "survived" and (evidence.killed_with_notice or find_in_restores(evidence.attempts)):
         verdict = "not-survived"
     if verdict == "survived" and evidence.saves and again:
         verdict = "not-survived"
-    return verdict, [*reasons, *found, *again]
+    cost = [] if evidence.items is None else [evidence.items]
+    return verdict, [*reasons, *found, *again, *cost]
 
 
 def _decide(evidence: Evidence) -> tuple[Verdict, list[str]]:
@@ -177,7 +188,7 @@ def _budget(evidence: Evidence) -> str:
 def _name_different(evidence: Evidence) -> Iterator[str]:
     for result in evidence.different:
         yield f"{result.path} is not what the uninterrupted run made: {result.detail}"
-    if any(result.path != STDOUT for result in evidence.different):
+    if any(result.path != STDOUT and not result.path.startswith((QUEUE, SINK)) for result in evidence.different):
         yield "if such a file is no result (a log, say), name those that are with --result PATH"
 
 
@@ -206,6 +217,13 @@ def _elsewhere(paths: Sequence[str], facts: PlatformFacts) -> str:
     return (
         f"it saves to {names}, outside of the copy: here that outlives every attempt and every run, and on "
         f"{facts.name} nobody can tell. Keep its files below the folder"
+    )
+
+
+def _not_seen(urls: Sequence[str]) -> str:
+    return (
+        f"{', '.join(urls)} lies outside of the copy, and was shared by all runs: nobody can say whether it is "
+        "complete and without doubles. Rehearse with a queue and a sink in the folder, say sqlite:///work.db"
     )
 
 

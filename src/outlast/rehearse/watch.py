@@ -42,15 +42,19 @@ class SaveFilter:
     In the rehearsal's store only new objects are (its journal grows at every event); once a program uses that
     store, nothing else is. `logs` are files that the program keeps open and adds to all along. `from_start`: a
     trigger that is armed within a save waits for the next one, since a kill at the last write of all cuts nothing.
+    `only`: how the names of the only files begin that a save writes to; empty where that is not known.
     """
 
     store_only: bool = False
     logs: frozenset[str] = frozenset()
     from_start: bool = True
+    only: tuple[str, ...] = ()
 
     def accepts(self, write: Write) -> bool:
         if write.kind == "closed" or is_passing(write.path) or write.path in self.logs:
             return False
+        if self.only:
+            return write.path.startswith(self.only)
         if write.path.startswith(f"{PRIVATE_FOLDER}/"):
             return write.kind in ("created", "moved")
         return not self.store_only

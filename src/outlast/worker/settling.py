@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+from outlast.events import ItemsGivenBack, ItemsStored
 from outlast.items import Failure, Queue, Result, Sink
 from outlast.worker.chunk import Chunk
 from outlast.worker.options import WorkerOptions
+from outlast.worker.telling import Telling
 
 _FIRST_DELAY_SECONDS = 0.5
 _LONGEST_DELAY_SECONDS = 60.0
@@ -13,8 +15,8 @@ _LONGEST_DELAY_SECONDS = 60.0
 class Settling:
     """Settles chunks. Safe to call from several threads and again: what is settled stays as it is."""
 
-    def __init__(self, queue: Queue, sink: Sink, options: WorkerOptions) -> None:
-        self._queue, self._sink, self._options = queue, sink, options
+    def __init__(self, queue: Queue, sink: Sink, options: WorkerOptions, telling: Telling) -> None:
+        self._queue, self._sink, self._options, self._telling = queue, sink, options, telling
         self._together = queue.database is not None and queue.database == sink.database
         self.computed = self.failed = self.given_back = 0
 
@@ -29,8 +31,11 @@ class Settling:
     def give_back(self, chunk: Chunk, names: Sequence[str]) -> None:
         """Releases items, for somebody else to have at once."""
         with chunk.settling:
-            self.given_back += len(self._queue.release(chunk.lease, names)) if names else 0
+            back = len(self._queue.release(chunk.lease, names)) if names else 0
+            self.given_back += back
             chunk.settled(names)
+        if back:
+            self._telling.tell(ItemsGivenBack(back))
 
     def abandon(self, chunk: Chunk) -> None:
         """Gives back without waiting for whoever is settling: what that stores all the same is known the next time."""
@@ -54,12 +59,14 @@ class Settling:
         def store(connection: object, held: frozenset[str]) -> None:
             mine = results if len(held) == len(results) else [one for one in results if one.id in held]
             self._sink.store(mine, connection=connection)
+            self._telling.tell(ItemsStored(len(mine)))
 
         if self._together:
             return len(self._queue.ack(chunk.lease, list(values), storing=store))
         if chunk.lost or not self._queue.extend(chunk.lease.renewal, self._options.lease_seconds):
             return 0
         self._sink.store(results)
+        self._telling.tell(ItemsStored(len(results)))
         return len(self._queue.ack(chunk.lease, list(values)))
 
     @staticmethod

@@ -7,10 +7,12 @@ from contextlib import suppress
 from queue import SimpleQueue
 
 from outlast.errors import ExitingError
+from outlast.events import ItemsGivenBack, LeaseTaken
 from outlast.items import Lease, LeasedItem, Queue, Sink
 from outlast.worker.chunk import Chunk, Item
 from outlast.worker.keeper import Keeper
 from outlast.worker.options import WorkerOptions
+from outlast.worker.telling import Telling
 
 _LOADING_THREADS = 32
 _LOOK_AGAIN_SECONDS = 0.05
@@ -20,8 +22,9 @@ _LONGEST_STOP_SECONDS = 1.0  # for a lease that is just being taken
 class Leasing:
     """Leases chunks of what is not in the sink yet, for one thread."""
 
-    def __init__(self, queue: Queue, sink: Sink, options: WorkerOptions, keeper: Keeper) -> None:
-        self._queue, self._sink, self._options, self._keeper = queue, sink, options, keeper
+    def __init__(self, queue: Queue, sink: Sink, options: WorkerOptions, keeper: Keeper, telling: Telling) -> None:
+        self._queue, self._sink, self._options = queue, sink, options
+        self._keeper, self._telling = keeper, telling
         self.known = self.given_back = 0
         self.stops = threading.Event()  # nothing more is leased
         self._looked_up: Lease | None = None  # taken, and not yet handed out as a chunk
@@ -35,6 +38,7 @@ class Leasing:
                 return None
             self._looked_up = lease
             self._keeper.hold(lease.renewal)
+            self._telling.tell(LeaseTaken(lease.renewal))
             try:
                 left = self._unknown(lease)
             except BaseException:
@@ -83,7 +87,9 @@ class Leasing:
     def _let_go(self, lease: Lease) -> None:
         self._keeper.drop(lease.renewal)
         with suppress(ExitingError):  # then it runs out
-            self.given_back += len(self._queue.release(lease, [item.id for item in lease.items]))
+            back = len(self._queue.release(lease, [item.id for item in lease.items]))
+            self.given_back += back
+            self._telling.tell(ItemsGivenBack(back))
 
 
 class Direct:

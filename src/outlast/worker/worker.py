@@ -7,13 +7,14 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from outlast.clock import format_duration
 from outlast.console import Console
 from outlast.errors import ExitingError, Interrupted, LoopMisused, OutlastError, SettingsError
-from outlast.events import Event
+from outlast.events import BatchStarted, ChunkBegun, Event, NoticeHeard
 from outlast.exits import exit_watch
 from outlast.items import Queue as Port
 from outlast.items import Sink
@@ -31,6 +32,7 @@ from outlast.worker.keeper import Keeper
 from outlast.worker.options import Duration, Load, checked_options
 from outlast.worker.settling import Settling
 from outlast.worker.supply import Ahead, Direct, Leasing
+from outlast.worker.telling import Telling
 from outlast.worker.time_limit import ItemTimeLimit
 from outlast.worker.trial import Trial
 
@@ -113,6 +115,7 @@ class Worker:
         with console_for(os.environ).telling():
             self._entered, self._owner = True, os.getpid()
             self.around, hears_already = look_around(os.environ), is_listening()
+            self.telling = Telling(self.around)
             self.board, self._listener = listen(self.around)
             self._took_signals = not hears_already
             try:
@@ -127,16 +130,18 @@ class Worker:
         for place in reversed(self._own):
             self._ends.callback(place.close)
         self.sink.prepare()
+        queue, sink = (masked(place.url) if _is_ours(place) else "" for place in (self.queue, self.sink))
+        self.telling.tell(BatchStarted(queue, sink, self.options.version, str(Path.cwd())))
         self._keeper = Keeper(self.queue, self.options.lease_seconds, self.console, self._on_lost)
         self._ends.callback(self._keeper.close)
-        self._leasing = Leasing(self.queue, self.sink, self.options, self._keeper)
+        self._leasing = Leasing(self.queue, self.sink, self.options, self._keeper, self.telling)
         self._supply: Ahead | Direct = (
             Direct(self._leasing)
             if self.options.load is None
             else Ahead(self._leasing, self.options.load, self.options)
         )
         self._ends.callback(self._supply.stop)
-        self._settling = Settling(self.queue, self.sink, self.options)
+        self._settling = Settling(self.queue, self.sink, self.options, self.telling)
         self._drain = Drain(
             self.board,
             self.around,
@@ -262,6 +267,7 @@ class Worker:
     # --- one chunk ----------------------------------------------------------------------------------
 
     def _begin(self, chunk: Chunk) -> None:
+        self.telling.tell(ChunkBegun(len(chunk)))
         self._chunk, self._chunk_began = chunk, time.monotonic()
         self._drain.works_on(chunk)
 
@@ -392,6 +398,7 @@ class Worker:
     # --- called by other threads --------------------------------------------------------------------
 
     def _on_notice(self, notice: Notice) -> None:
+        self.telling.tell(NoticeHeard(notice.source, notice.reason, notice.grace_seconds, kind=notice.kind))
         self._drain.on_notice(notice)
 
     def _at_deadline(self, notice: Notice) -> None:
@@ -412,6 +419,7 @@ class Worker:
 
     def _on_word(self, event: Event) -> None:
         """Other words of the notice sources have no journal here."""
+        self.telling.tell(event)
 
     def _code_now(self) -> int | None:
         return None if self._finished or self.board.notice is None else self.around.interrupted_exit_code
@@ -446,6 +454,11 @@ class Worker:
             if len(begun) > 1:
                 self.queue.expire(chunk.lease.renewal)  # they come back one by one
         self._drain.leave(f"{len(begun)} items in progress: {self.limit.reason}")
+
+
+def _is_ours(place: Port | Sink) -> bool:
+    """Whether it is what its URL says, and not of the program's own making."""
+    return type(place).__module__.startswith(("outlast.queues.", "outlast.sinks."))
 
 
 def _nothing(_error: BaseException) -> None:
