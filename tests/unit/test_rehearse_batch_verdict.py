@@ -85,6 +85,7 @@ def test_a_worker_saves_where_its_sink_is() -> None:
     profile = profile_of(baseline, recorded, writes, None, ("results.db",))
     assert (profile.sign, profile.saves) == ("loop", True)
     assert math.isclose(profile.start_up_seconds, 0.5)
+    assert math.isclose(profile.work_seconds, 0.4), "until the last result, and not until the end"
     assert [profile.save_filter.accepts(write) for write in writes] == [False, True]
 
 

@@ -22,10 +22,11 @@ class Profile:
     sign: Sign
     saves: bool
     save_filter: SaveFilter
+    after_seconds: float = 0.0  # from a worker's last result to the end, when nobody listens any more
 
     @property
     def work_seconds(self) -> float:
-        return max(0.0, self.seconds - self.start_up_seconds)
+        return max(0.0, self.seconds - self.start_up_seconds - self.after_seconds)
 
     @property
     def wait_for_start(self) -> float:
@@ -62,7 +63,13 @@ def profile_of(
         sign=sign,
         saves=committed or any(first < write.at < last for write in writes if which.accepts(write)),
         save_filter=which,
+        after_seconds=ends - stored[-1] if (stored := _stores(recorded)) else 0.0,
     )
+
+
+def _stores(recorded: Sequence[Recorded]) -> list[float]:
+    """When a worker stored results, on the monotonic clock."""
+    return [one.monotonic_seconds for one in recorded if isinstance(one.event, ItemsStored)]
 
 
 def _begin_of_work(
