@@ -10,7 +10,8 @@ from outlast.rehearse.watch import SaveFilter, Write, find_logs
 
 _LATE_SIGN = 0.5  # output that comes after half the life says nothing about the start: it was held in a buffer
 _GUESSED_START_UP = 0.3
-_SAVES_FROM, _SAVES_TO = 0.1, 0.75  # of the work: before it, settings are written; after it, results, early on a busy machine
+# Of the work: before it, settings are written; after it, results, which a busy machine makes early.
+_SAVES_FROM, _SAVES_TO = 0.1, 0.75
 
 
 @dataclass(frozen=True, slots=True)
