@@ -1,5 +1,6 @@
 """Rehearsals of batch work: what survives, what does not, and why."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -60,11 +61,12 @@ def infer(items):
     for item in items:
         with open("labels.csv", "a") as file:
             file.write(f"{item.id},{item.payload['n'] ** 2}\\n")
-        time.sleep(0.02)
+        time.sleep(0.05)
     return [item.payload["n"] ** 2 for item in items]
 infer.run()
 """,
-        ("labels.csv is not what", "too many, which are there already", "an upsert by id"),
+        # Where no kill came between the two, the items that were begun again are at least at another place.
+        ("labels.csv is not what", "too many, which are there already.*an upsert by id|in another order"),
     ),
     "acknowledges before it stores": (
         """
@@ -123,5 +125,5 @@ def test_batch_work_that_loses_or_doubles_results_does_not_survive(kind: str, tm
     report = rehearsed(tmp_path, program)
     assert report.verdict == "not-survived", said(report)
     for reason in reasons:
-        assert reason in "\n".join(report.reasons), said(report)
+        assert re.search(reason, "\n".join(report.reasons)), said(report)
     assert not any("left with 0" in reason for reason in report.reasons), said(report)

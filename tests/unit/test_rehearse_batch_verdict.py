@@ -23,6 +23,7 @@ from outlast.events import (
 )
 from outlast.rehearse.batch_life import items_of
 from outlast.rehearse.compare import Distance
+from outlast.rehearse.notice import LeftBehind
 from outlast.rehearse.profile import profile_of
 from outlast.rehearse.results import Result
 from outlast.rehearse.verdict import judge
@@ -42,6 +43,23 @@ def test_who_did_not_hear_the_notice_or_had_done_all_did_not_leave_early() -> No
         verdict, reasons = judge(evidence(one, results=results, nearest=results))
         assert verdict == "not-survived"
         assert any(early in reason for reason in reasons) == told, reasons
+
+
+def test_a_notice_after_the_work_finds_nobody_and_that_is_no_fault() -> None:
+    deaf = replace(HEARD, first_hears=False, signalled=True)
+    late = replace(attempt(3, "SIGTERM", ended_by="finished", exit_code=0), notice=deaf)
+    before = evidence().attempts[:3]
+    heard = (replace(before[0], heard_notice_after_seconds=0.01), *before[1:])
+    assert judge(evidence(*heard, late)) == ("survived", [])
+    for others, one in (
+        (before, late),  # nothing shows that it listens while it works
+        (heard, replace(late, ended_by="SIGTERM", exit_code=143)),
+        (heard, replace(late, notice=replace(deaf, left_behind=(LeftBehind("python", ("a.txt",)),)))),
+    ):
+        finished = () if one.exit_code == 0 else (attempt(4),)
+        verdict, reasons = judge(evidence(*others, one, *finished))
+        assert verdict == "not-survived"
+        assert reasons
 
 
 def test_batch_work_is_not_told_to_begin_again_nor_to_name_its_sink() -> None:
@@ -67,6 +85,7 @@ def test_a_worker_saves_where_its_sink_is() -> None:
     profile = profile_of(baseline, recorded, writes, None, ("results.db",))
     assert (profile.sign, profile.saves) == ("loop", True)
     assert math.isclose(profile.start_up_seconds, 0.5)
+    assert math.isclose(profile.work_seconds, 0.4), "until the last result, and not until the end"
     assert [profile.save_filter.accepts(write) for write in writes] == [False, True]
 
 

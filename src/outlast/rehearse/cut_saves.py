@@ -21,7 +21,7 @@ from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
 from outlast.rehearse.watch import is_passing
 
-CHAINS = 3  # how often the job is begun again for places that it has not been killed at
+CHAINS = 6  # how often the job is begun again for places that it has not been killed at
 _KILLS = 10  # in one chain at most, as Cloud Run's maximum of retries; a place more costs a start and a save
 _NAME = re.compile(r"[0-9a-f]{8,}|\d+")  # what differs between the names of two saves
 _FACTOR, _FLOOR_SECONDS = 2.0, 20.0  # no further chain after so many times the job's own time, and so much
@@ -266,13 +266,16 @@ class Job:
 
 
 def cut_everywhere(job: Job, display: Display) -> CutSaves:
-    """Chains until every place was met, something broke, or as much time was spent as the job takes twice."""
+    """Chains until every place was met, something broke, or as much time was spent as the job takes twice.
+
+    While such chains meet new places, each attempt is killed where a save before stands; then also where none does.
+    """
     done: frozenset[Place] = frozenset()
     places: list[str] = []
     elsewhere: Counter[str] = Counter()
     started = time.monotonic()
+    late: float | None = _ADDED_SHARE * job.seconds
     for number in range(CHAINS):
-        late = _ADDED_SHARE * job.seconds if number == 0 else None
         stage = job.site.make_stage(f"cut-saves-{number + 1}")
         with display.working(f"an attempt for each place in a save, {number + 1}"):
             chain = run_chain(job.site, stage, done=done, late_seconds=late, hung_seconds=job.hung_seconds)
@@ -280,6 +283,7 @@ def cut_everywhere(job: Job, display: Display) -> CutSaves:
         places += [str(cut.before) for cut in chain.places]
         done |= {cut.place for cut in chain.places if cut.place is not None}
         elsewhere |= chain.elsewhere
+        late = late if chain.places else None
         if broken or not chain.left or time.monotonic() - started > _FACTOR * job.seconds + _FLOOR_SECONDS:
             break
     again = sorted(path for path, count in elsewhere.items() if count >= _STATE_LIKE)

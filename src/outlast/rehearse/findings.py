@@ -23,6 +23,19 @@ def useless_notice(attempt: Attempt) -> bool:
     return deaf or attempt.ended_by == "SIGKILL after the grace" or any(left.writes for left in view.left_behind)
 
 
+def notices_that_count(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """Without an attempt whose notice came after its work, when a job or a worker of outlast listens no more.
+
+    It left with 0 by itself and in time, with nobody left behind, and others of the same program did hear.
+    """
+    hears = any(attempt.heard_notice_after_seconds is not None for attempt in attempts)
+    return [
+        attempt
+        for attempt in attempts
+        if not (hears and attempt.ended_by == "finished" and attempt.notice and not attempt.notice.left_behind)
+    ]
+
+
 def find_in_notices(attempts: Sequence[Attempt], *, grace_seconds: float) -> list[str]:
     """One line for each thing that went wrong between a notice and the end."""
     lines = [line for attempt in attempts if attempt.notice for line in _one_notice(attempt, grace_seconds)]

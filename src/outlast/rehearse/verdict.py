@@ -14,6 +14,7 @@ from outlast.rehearse.findings import (
     find_in_notices,
     find_in_progress,
     find_in_restores,
+    notices_that_count,
     restored_faithfully,
     useless_notice,
 )
@@ -73,7 +74,7 @@ class Evidence:
     @property
     def killed_with_notice(self) -> bool:
         """Whether a notice was of no use: nobody could hear it, or the platform had to kill what it had warned."""
-        return any(map(useless_notice, self.attempts))
+        return any(map(useless_notice, notices_that_count(self.attempts)))
 
     @property
     def missing_kinds(self) -> list[str]:
@@ -110,7 +111,7 @@ def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
     verdict, reasons = _decide(evidence)
     if verdict == "survived" and evidence.outside:
         verdict, reasons = "could-not-rehearse", [_not_seen(evidence.outside)]
-    found = [*find_in_notices(evidence.attempts, grace_seconds=evidence.grace_seconds)]
+    found = [*find_in_notices(notices_that_count(evidence.attempts), grace_seconds=evidence.grace_seconds)]
     found += find_in_restores(evidence.attempts)
     again: list[str] = []
     if evidence.items is None:  # a queue says what is done, whatever else a worker writes
