@@ -111,7 +111,7 @@ def _gravest(seen: Sequence[Disruption]) -> Sequence[Disruption]:
 # (Python runs what is registered for that moment in the reverse order.)
 _opening = threading.RLock()
 _LONGEST_FORK_WAIT_SECONDS = 5.0
-_LONGEST_EXIT_WAIT_SECONDS = 5.0
+_LONGEST_EXIT_WAIT_SECONDS = 30.0  # on a busy machine the client of Kubernetes takes ten; a deadline ends this sooner
 _ending = threading.Event()  # the interpreter's
 _forking = threading.local()
 
