@@ -43,6 +43,7 @@ def test_a_job_that_ends_lets_an_import_of_a_source_end_first(tmp_path: Path) ->
 
 def test_an_import_that_does_not_end_holds_nobody_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "_LONGEST_EXIT_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(watching, "_ending", threading.Event())
     begun, ending = threading.Event(), threading.Event()
 
     def open_for_ever() -> None:

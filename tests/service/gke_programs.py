@@ -119,7 +119,7 @@ class Kubectl:
     def __call__(self, *words: str, given: str | None = None, fails: bool = False) -> str:
         """What it prints; its errors too where it is to fail."""
         command = [*self._command, *words]
-        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=120, check=False)
         assert (done.returncode != 0) == fails, done.stderr
         return done.stderr if fails else done.stdout
 

@@ -71,7 +71,7 @@ def test_jobs_survive_maintenance_and_reclaim_and_a_host_error(cluster: Cluster,
     after = kubectl("describe", "node", GPU)
     assert "active-node-maintenance" not in after
     assert "impending-node-termination" not in after
-    kubectl("wait", "--for=condition=complete", "job", "--all", "--timeout=60s")
+    kubectl("wait", "--for=condition=complete", "job", "--all", "--timeout=45s")
     fates = {}
     for name in ("on-gpu", "on-spot", "on-cpu"):
         first, second = history.of(name)

@@ -111,7 +111,8 @@ def _gravest(seen: Sequence[Disruption]) -> Sequence[Disruption]:
 # (Python runs what is registered for that moment in the reverse order.)
 _opening = threading.RLock()
 _LONGEST_FORK_WAIT_SECONDS = 5.0
-_LONGEST_EXIT_WAIT_SECONDS = 5.0
+_LONGEST_EXIT_WAIT_SECONDS = 30.0  # on a busy machine the client of Kubernetes takes ten; a deadline ends this sooner
+_ending = threading.Event()  # the interpreter's
 _forking = threading.local()
 
 
@@ -132,9 +133,11 @@ def watch_all(board: NoticeBoard, surroundings: Surroundings) -> None:
 
 def _open_and_watch(name: str, board: NoticeBoard, surroundings: Surroundings) -> None:
     with _opening:
-        sources = _opened(name, board, surroundings)
-    for source in sources:
-        _start(source.name, Watching(source, board, surroundings).run)
+        if _ending.is_set():
+            return
+        for source in _opened(name, board, surroundings):
+            if not _ending.is_set():  # a connection that is just being made is no better at the end than an import
+                _start(source.name, Watching(source, board, surroundings).run)
 
 
 def _opened(name: str, board: NoticeBoard, surroundings: Surroundings) -> Sequence[NoticeSource]:
@@ -161,6 +164,7 @@ def _open_no_more() -> None:
     Python then ends each thread that waits for the interpreter, wherever it stands. In a client that is written in Rust
     or C++ that aborts the process, and the platform sees SIGABRT or SIGSEGV in place of the exit code.
     """
+    _ending.set()
     _opening.acquire(timeout=_LONGEST_EXIT_WAIT_SECONDS)
 
 

@@ -31,6 +31,14 @@ from outlast.emulate.scale import TimeScale
 from outlast.emulate.serving import LOOPBACK, Serving
 
 _KEPT = ("PATH", "LANG", "LC_ALL")  # of this machine's variables; an image has its own PATH
+# What a run here says nothing about; for verdicts.
+NOT_EXERCISED = (
+    "the bucket: a folder has stronger promises",
+    "limits of CPU and memory, and the GPU",
+    "the image, and users in containers",
+    "the network of pods, rights and quotas",
+    "how long nodes and containers take to start",
+)
 
 
 class CannotEmulate(RuntimeError):
@@ -48,9 +56,12 @@ class Cluster:
     cluster. `pods_may_read`: whether the pods' service account may get and watch nodes and pods.
 
     `verbs` does what a client would do over HTTP; `store` holds the objects, `logs` what containers wrote, `fleet` the
-    nodes.
+    nodes; `not_exercised` says in words what a run here shows nothing of.
+
     Raises CannotEmulate where no PID namespaces are allowed.
     """
+
+    not_exercised = NOT_EXERCISED
 
     def __init__(
         self,
