@@ -101,6 +101,7 @@ class Knife:
     cut: tuple[Place, str] | None = None
     begun: int = field(default_factory=lambda: os.eventfd(0))  # readable when the cut has come
     elsewhere: Counter[str] = field(default_factory=Counter)
+    first_pid: int | None = None
     saved_within: str | None = None  # a save that a handler began in the middle of another operation
     _under_way: tuple[int, str, str] = (0, "", "")
     _left: bool = False
@@ -113,14 +114,14 @@ class Knife:
         """Whether the operation may happen."""
         if self.cut is not None and self.warn is None:
             return False
-        name = self._name_of(operation.path)
+        name = "" if self._is_the_end(operation) else self._name_of(operation.path)
         if name is None:
             self._note_elsewhere(operation)
             return True
         if self._left:
             self._see_what_follows(operation, name)
         source = self._name_of(operation.source) if operation.source else None
-        here = f"{operation.kind} {_NAME.sub('#', name)}"
+        here = f"{operation.kind} {_NAME.sub('#', name)}".strip()
         place = (here, self._before.get(operation.pid) == here)
         self._before[operation.pid] = here
         self.seen[place] += 1
@@ -133,7 +134,7 @@ class Knife:
             or not self._is_late_enough(operation.at)
         ):
             return True
-        self.cut = (place, f"{operation.kind} {source} -> {name}" if source else f"{operation.kind} {name}")
+        self.cut = (place, f"{operation.kind} {f'{source} -> ' if source else ''}{name}".strip())
         self.period = (operation.at - self._first_at) / 2
         if self.warn is None:
             os.eventfd_write(self.begun, 1)
@@ -163,6 +164,10 @@ class Knife:
         begun = max((count for place, count in self.seen.items() if not place[1]), default=0)
         added = max((count for place, count in self.seen.items() if place[1]), default=0)
         return begun >= 2 or (added >= _ADDED and now - self._first_at > self.late_seconds)
+
+    def _is_the_end(self, operation: Operation) -> bool:
+        """Of the first process, when all is done and nobody knows it yet. A notice there is no use."""
+        return operation.kind == "exit" and operation.pid == self.first_pid and self.warn is None
 
     def _name_of(self, path: str) -> str | None:
         """Relative to the copy; None for what is no file of the job's."""
@@ -220,6 +225,7 @@ def _run(site: Site, stage: Stage, number: int, knife: Knife, hung_seconds: floa
         stack.callback(watch.close)
         out, err = (stack.enter_context(path.open("wb")) for path in (stage.stdout(number), stage.stderr(number)))
         container = stack.enter_context(site.start(stage, number, stdout=out, stderr=err, calls=watch))
+        knife.first_pid = container.first_pid
         ended, cut = container.wait(hung_seconds, (knife.begun,))
         container.kill()
         code = container.finish()
