@@ -38,7 +38,10 @@ _FAILURES = 2  # in a row: it does not get over what the kill left
 # Of outlast's own store only these are cut: what else is in it is no part of a save.
 _OF_A_SAVE = ("/data/", "/commits/")
 
-Place = tuple[str, bool]  # the operation, with # for what differs between saves; whether it follows its like
+# The operation, with # for what differs between saves; 0, or which of its like it is in a row. A record that is written
+# in parts can be cut after each: so many are told apart.
+Place = tuple[str, int]
+_PARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,7 @@ class Knife:
     _left: bool = False
     period: float = 0.0  # about the time from one save to the next; seconds
     _first_at: float = 0.0
-    _before: dict[int, str] = field(default_factory=dict)
+    _before: dict[int, tuple[str, int]] = field(default_factory=dict)
     _opened: set[str] = field(default_factory=set)
 
     def passes(self, operation: Operation) -> Answer:
@@ -122,8 +125,10 @@ class Knife:
             self._see_what_follows(operation, name)
         source = self._name_of(operation.source) if operation.source else None
         here = f"{operation.kind} {_NAME.sub('#', name)}".strip()
-        place = (here, self._before.get(operation.pid) == here)
-        self._before[operation.pid] = here
+        before, row = self._before.get(operation.pid, ("", 0))
+        row = row + 1 if before == here else 0
+        self._before[operation.pid] = (here, row)
+        place = (here, row if row == 0 else 1 + (row - 1) % _PARTS)
         self.seen[place] += 1
         self._first_at = self._first_at or operation.at
         if (
@@ -153,7 +158,7 @@ class Knife:
         if operation.pid != pid:
             return
         self._left = False
-        known = (f"open {_NAME.sub('#', name)}", False) in self.seen
+        known = (f"open {_NAME.sub('#', name)}", 0) in self.seen
         if operation.kind == "open" and known and (operation.kind, operation.path) != (kind, path):
             self.saved_within = f"open {name}"
 
@@ -162,7 +167,7 @@ class Knife:
         if self.late_seconds is None:
             return True
         begun = max((count for place, count in self.seen.items() if not place[1]), default=0)
-        added = max((count for place, count in self.seen.items() if place[1]), default=0)
+        added = sum(count for place, count in self.seen.items() if place[1])
         return begun >= 2 or (added >= _ADDED and now - self._first_at > self.late_seconds)
 
     def _is_the_end(self, operation: Operation) -> bool:
