@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from outlast.cli.rehearse import rehearse
 from outlast.emulate.scale import TimeScale
 from outlast.errors import SettingsError
 from outlast.registry import PLATFORMS, platform_named
@@ -141,6 +143,22 @@ def test_every_word_does_something_on_its_platform() -> None:
                 steps = word.begin(Scene(machine, 30.0, TimeScale(10.0)), told)
             assert all(isinstance(one, Timed) and one.seconds >= 0 for one in steps)
             assert steps or word.kind == "advice", f"{platform}: {name}"
+
+
+def test_the_command_lists_what_there_is_and_names_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = CliRunner().invoke(rehearse, ["--platform", "gce-spot", "--list-scenarios"])
+    assert said.exit_code == 0
+    assert "  one-hour-notice " in said.stdout
+    assert "    revoked-after: " in said.stdout
+    assert "eviction" not in said.stdout
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text("attempts:\n  - maintenance: {att: 3s}\n")
+    refused = CliRunner().invoke(rehearse, ["--scenario", "mine.yaml", "--", "true"])
+    assert refused.exit_code == 2
+    assert "mine.yaml:2: attempts[0].maintenance.att: 'att' is not known here; did you mean 'at'?" in refused.stderr
+    assert CliRunner().invoke(rehearse, ["--speed", "0", "--", "true"]).exit_code == 2
 
 
 def test_scenarios_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`outlast emulate`: a platform's procedure on loopback, for its own tools and clients."""
 
+import importlib.util
 import signal
 import threading
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from typing import Any
 import click
 
 from outlast.cli.lazy_group import LazyGroup
+from outlast.errors import SettingsError
 
 _SPEED_HELP = "How many seconds of the platform pass in one second here."
 
@@ -15,7 +17,9 @@ _SPEED_HELP = "How many seconds of the platform pass in one second here."
 _EMULATORS = {
     "aws-imds": "outlast.cli.emulate_metadata:aws_imds",
     "azure-events": "outlast.cli.emulate_metadata:azure_events",
+    "cloud-run": "outlast.cli.emulate_cloud_run:cloud_run",
     "gce-metadata": "outlast.cli.emulate_metadata:gce_metadata",
+    "gke": "outlast.cli.emulate_gke:gke",
 }
 
 
@@ -39,12 +43,33 @@ def common_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def serve(application: Any, *, port: int, hints: Callable[[str], str]) -> None:
     """Serves until a signal; first prints the address and what `hints(url)` says of using it."""
+    need_web_server()
     from outlast.emulate.serving import Serving  # noqa: PLC0415 - `outlast emulate --help` needs no web server
 
+    with Serving(application, port=port) as serving:
+        wait_for_signal(serving.url, hints(serving.url))
+
+
+def need_web_server() -> None:
+    """Raises SettingsError where the extra that brings it is not installed."""
+    missing = [name for name in ("starlette", "uvicorn") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise SettingsError(f"emulators need {' and '.join(missing)}: pip install 'outlast[web]'")
+
+
+def wait_for_signal(url: str, hints: str) -> None:
+    """Prints where an emulator listens, and how to use it; returns at SIGTERM or Ctrl-C."""
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())
-    with Serving(application, port=port) as serving:
-        click.echo(f"listening on {serving.url}")
-        click.echo(hints(serving.url))
-        stopped.wait()
+    click.echo(f"listening on {url}")
+    click.echo(hints)
+    stopped.wait()
+
+
+def pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
+    """What was given as NAME=VALUE, more than once."""
+    for one in given:
+        if not one.partition("=")[2] or one.startswith("="):
+            raise click.BadParameter(f"'{one}' is not NAME=VALUE", param_hint=option)
+    return {name: value for name, _, value in (one.partition("=") for one in given)}

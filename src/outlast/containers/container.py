@@ -58,15 +58,23 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What an isolated container sees besides this machine's files. `root`: an empty folder of its own, for that."""
+    """What an isolated container sees besides this machine's files. `root`: an empty folder of its own, for that.
+
+    `private`: what it writes elsewhere than to its mounts is lost with it; where this machine cannot do that it may
+    not write. `in_place`: the mounts lie over this machine's own files, as the container alone sees them, and every
+    other path is the same inside and outside.
+    """
 
     root: Path
     mounts: tuple[Mount, ...]
+    private: bool = False
+    in_place: bool = False
 
     def told(self, folder: Path) -> str:
         """For the launcher; `folder` is where the command starts, as the container sees it."""
         mounts = [(str(one.source), str(one.target), one.read_only) for one in self.mounts]
-        return json.dumps({"root": str(self.root), "folder": str(folder), "mounts": mounts})
+        how = {"root": str(self.root), "private": self.private, "in_place": self.in_place}
+        return json.dumps({**how, "folder": str(folder), "mounts": mounts})
 
 
 def _launch(
@@ -83,7 +91,8 @@ class Container:
 
     `view` needs `isolated`; `folder` may then be a path that only the view has. `first_is_pid_1` False starts it below
     an init of its own, as on a machine with a service manager. `calls` is asked about each file operation.
-    Both need `isolated`, too, and change nothing without it.
+    Both need `isolated`, too, and change nothing without it. `start_error`: why the command could not begin, where the
+    launcher of an isolated one found that out; None otherwise.
     """
 
     def __init__(
@@ -112,7 +121,7 @@ class Container:
                 _launch(writing, command, view=view.told(folder) if view else "", below_init=below_init, calls=calls)
                 if isolated
                 else command,
-                cwd=folder if view is None else None,
+                cwd=folder if view is None or view.in_place else None,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
@@ -126,7 +135,10 @@ class Container:
             calls.listen()  # before the command begins: what it cannot do it would want to write
         with os.fdopen(reading, "rb") as status:
             told = status.read()  # returns when the command has begun, or could not
-        self._root_pid = root = (int(told) if told else None) if isolated else self._outer.pid
+        lines = told.decode(errors="replace").splitlines()
+        self.start_error = next((line[1:] for line in lines if line.startswith("!")), None)
+        root = next((int(line) for line in lines if line.isdigit()), None) if isolated else self._outer.pid
+        self._root_pid = root
         below = processes.children(root)[:1] if root and below_init else [root]
         self.first_pid = below[0] if below else None
         self.started_at = time.monotonic()
@@ -211,7 +223,7 @@ class Container:
         if root is not None:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(root, signal.SIGKILL)
-        elif self._outer.poll() is None:
+        elif self._root_pid is None and self._outer.poll() is None:  # else it has ended, and its code is on the way
             self._outer.kill()
 
     def _alive(self) -> list[int]:

@@ -5,6 +5,7 @@ code 1. Needs no package: it runs with `python -I -S`.
 """
 
 import ctypes
+import errno
 import json
 import os
 import signal
@@ -17,8 +18,12 @@ from typing import Any
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT, _MS_BIND = 1, 2, 4, 8, 0x20, 0x1000
 _MS_REC, _MS_UNBINDABLE, _MS_PRIVATE = 0x4000, 1 << 17, 1 << 18
+_MS_NOATIME, _MS_RELATIME, _ST_RELATIME = 0x400, 1 << 21, 0x1000
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
+
+_DEVICES = (("/", "dev"), ("/", "sys"))  # the machine's own, and no files
+_MOST_STEPS = 1000  # along a path with links, which may lead in a circle
 
 # From asm/unistd.h and linux/seccomp.h.
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
@@ -32,11 +37,13 @@ def main(how: dict[str, Any], command: list[str]) -> int:
     """Runs the command; returns its exit code, 128+n for signal n.
 
     Writes the process number of the namespace's PID 1 to the descriptor `status`, whose other end sees the end of the
-    file when the command itself has begun. `view`, where there is one, has `root`, an empty folder for a root of the
-    command's own, `folder`, in which it starts, and `mounts`: [what, where, whether read-only] each. `calls` is a
-    socket for the listener of the seccomp filter `program` (hexadecimal digits); it is closed without a message where
-    the kernel allows none. `below_init`: PID 1 is a process of ours that handles no signal, and the command its child,
-    as under an init or a service manager.
+    file when the command itself has begun; before that a line "!WHY" if it cannot begin.
+
+    `view`, where there is one, has `root`, an empty folder for a root of the command's own, `private`, whether what it
+    writes outside of the mounts is kept apart and lost with it, `folder`, in which it starts, and `mounts`:
+    [what, where, whether read-only] each. `calls` is a socket for the listener of the seccomp filter `program`
+    (hexadecimal digits); it is closed without a message where the kernel allows none. `below_init`: PID 1 is a process
+    of ours that handles no signal, and the command its child, as under an init or a service manager.
     """
     status, calls = how["status"], how.get("calls", -1)
     for descriptor in (status, *([calls] if calls >= 0 else [])):
@@ -50,10 +57,10 @@ def main(how: dict[str, Any], command: list[str]) -> int:
         return NOT_ALLOWED
     child = os.fork()
     if child == 0:
-        _prepare(libc, how.get("view"))
+        _prepare(libc, how.get("view"), status)
         if how.get("below_init"):
             _stay_above(status, calls)
-        _become(libc, calls, bytes.fromhex(how.get("program", "")), command)
+        _become(libc, calls, bytes.fromhex(how.get("program", "")), command, status)
     if calls >= 0:
         os.close(calls)
     os.write(status, b"%d\n" % child)
@@ -91,11 +98,12 @@ def _enter_namespaces(libc: ctypes.CDLL) -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
-def _prepare(libc: ctypes.CDLL, view: dict[str, Any] | None) -> None:
+def _prepare(libc: ctypes.CDLL, view: dict[str, Any] | None, status: int) -> None:
     try:
         _check(libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
         _check(libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
-        root = _Root(libc, Path(view["root"])) if view else None
+        in_place = view is not None and view["in_place"]
+        root = _Root(libc, Path(view["root"]), private=view["private"]) if view and not in_place else None
         proc = b"/proc" if root is None else os.fsencode(root.place / "proc")
         _check(libc.mount(b"proc", proc, b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None))
         if root is not None and view is not None:
@@ -103,13 +111,14 @@ def _prepare(libc: ctypes.CDLL, view: dict[str, Any] | None) -> None:
                 root.mount(Path(what), Path(where), read_only=read_only)
             os.chroot(root.place)
             os.chdir(view["folder"])
+        elif view is not None:
+            for what, where, _ in view["mounts"]:
+                _mount_in_place(libc, Path(what), Path(where), aside=Path(view["root"]))
     except OSError as error:
-        sys.stderr.write(f"outlast: the container cannot be made: {error}\n")
-        sys.stderr.flush()
-        os._exit(_CANNOT_EXECUTE)
+        _give_up(status, f"outlast: the container cannot be made: {error}", _CANNOT_EXECUTE)
 
 
-def _become(libc: ctypes.CDLL, calls: int, program: bytes, command: list[str]) -> None:
+def _become(libc: ctypes.CDLL, calls: int, program: bytes, command: list[str], status: int) -> None:
     try:
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
             signal.signal(number, signal.SIG_DFL)
@@ -117,13 +126,16 @@ def _become(libc: ctypes.CDLL, calls: int, program: bytes, command: list[str]) -
             _hand_over_calls(libc, calls, program)
         os.execvp(command[0], command)  # noqa: S606 - a shell would become PID 1 in the program's place
     except FileNotFoundError:
-        sys.stderr.write(f"{command[0]}: command not found\n")
-        sys.stderr.flush()
-        os._exit(_NOT_FOUND)
+        _give_up(status, f"{command[0]}: command not found", _NOT_FOUND)
     except OSError as error:
-        sys.stderr.write(f"{command[0]}: {error}\n")
-        sys.stderr.flush()
-        os._exit(_CANNOT_EXECUTE)
+        _give_up(status, f"{command[0]}: {error}", _CANNOT_EXECUTE)
+
+
+def _give_up(status: int, why: str, code: int) -> None:
+    os.write(status, f"!{why}\n".encode())
+    sys.stderr.write(f"{why}\n")
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _hand_over_calls(libc: ctypes.CDLL, calls: int, program: bytes) -> None:
@@ -139,16 +151,52 @@ def _hand_over_calls(libc: ctypes.CDLL, calls: int, program: bytes) -> None:
         os.close(listener)
 
 
+def _mount_in_place(libc: ctypes.CDLL, what: Path, where: Path, *, aside: Path) -> None:
+    """Mounts a folder over this machine's own files, as the command alone sees them.
+
+    A folder that lacks the place is covered by one in memory, with the same entries; `aside` is an empty folder.
+    """
+    target, covered = Path("/"), set()
+    for name in where.parts[1:]:
+        if not (target / name).exists():
+            if target.resolve() not in covered:
+                _cover_in_place(libc, target.resolve(), aside)
+            (target / name).mkdir()
+            covered.add((target / name).resolve())
+        target = target / name
+    _check(libc.mount(os.fsencode(what), os.fsencode(target), None, _MS_BIND | _MS_REC, None))
+
+
+def _cover_in_place(libc: ctypes.CDLL, folder: Path, aside: Path) -> None:
+    _check(libc.mount(os.fsencode(folder), os.fsencode(aside), None, _MS_BIND | _MS_REC, None))
+    _check(libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", _MS_NOSUID | _MS_NODEV, b"mode=755"))
+    for entry in os.scandir(aside):
+        here = folder / entry.name
+        if entry.is_symlink():
+            here.symlink_to(Path(entry.path).readlink())
+            continue
+        here.mkdir() if entry.is_dir() else here.touch()
+        _check(libc.mount(os.fsencode(entry.path), os.fsencode(here), None, _MS_BIND | _MS_REC, None))
+    _check(libc.umount2(os.fsencode(aside), _MNT_DETACH))
+
+
 class _Root:
     """A root folder of the command's own: what this machine has, and mounts at places that it need not have.
 
     A folder that lacks such a place is covered by one in memory, which holds the same entries and the place.
+    `private`: what is written to this machine's own folders goes to memory instead, and is lost with the command; a
+    folder with which that cannot be done is read-only. Devices and shared memory (/dev) are as they are elsewhere.
     """
 
-    def __init__(self, libc: ctypes.CDLL, place: Path) -> None:
+    def __init__(self, libc: ctypes.CDLL, place: Path, *, private: bool) -> None:
         self._libc, self.place = libc, place
         self._covered: set[Path] = set()
+        self._layers: Path | None = None
+        self._inner = [Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines()]
         self._mount_memory(place)
+        if private:  # it stays reachable by its descriptor below what is mounted over it now
+            self._layers = Path(f"/proc/self/fd/{os.open(place, os.O_PATH | os.O_DIRECTORY)}")
+            self._mount_memory(place)
         _check(libc.mount(None, os.fsencode(place), None, _MS_UNBINDABLE, None))  # /tmp below it has it in itself
         self._refill(Path("/"), place, leave_out=("proc",))
         (place / "proc").mkdir()
@@ -156,16 +204,33 @@ class _Root:
 
     def mount(self, what: Path, where: Path, *, read_only: bool) -> None:
         """Mounts a folder at an absolute path, which is made if it is missing."""
-        target = self.place
-        for name in where.parts[1:]:
-            if not (target / name).exists():
-                self._cover(target)
-                (target / name).mkdir()
-            target = target / name
+        target = self._reach(where)
         self._bind(what, target)
         if read_only:
             kept = _MS_NOSUID | _MS_NODEV  # in a user namespace they may not be taken off
             _check(self._libc.mount(None, os.fsencode(target), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | kept, None))
+
+    def _reach(self, where: Path) -> Path:
+        """A path of the command's, as it is to be named from outside; links lead where they will lead inside."""
+        target, names = self.place, list(where.parts[1:])
+        for _ in range(_MOST_STEPS):
+            if not names:
+                return target
+            name, *names = names
+            here = target / name
+            if name == "..":
+                target = target if target == self.place else target.parent
+            elif here.is_symlink():
+                link = here.readlink()
+                target = self.place if link.is_absolute() else target
+                names = [*(part for part in link.parts if part != "/"), *names]
+            else:
+                if not here.exists():
+                    self._cover(target)
+                    here.mkdir()
+                    self._covered.add(here)
+                target = here
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(where))
 
     def _cover(self, folder: Path) -> None:
         if folder in self._covered:
@@ -188,10 +253,49 @@ class _Root:
                 here.symlink_to(Path(entry.path).readlink())
             elif entry.is_dir():
                 here.mkdir()
-                self._bind(Path(entry.path), here)
+                self._show(Path(entry.path), here)
             else:
                 here.touch()
                 self._bind(Path(entry.path), here)
+
+    def _show(self, what: Path, where: Path) -> None:
+        if self._layers is None or what.parts[:2] in _DEVICES:
+            self._bind(what, where)
+            return
+        layered = self._layer(what, where)
+        if not layered:
+            self._bind(what, where)
+            self._forbid_writing(where)
+        for one in sorted(self._inner):  # a layer shows nothing of what is mounted inside of it
+            if what not in one.parents:
+                continue
+            inside = where / one.relative_to(what)
+            if not layered:
+                self._forbid_writing(inside)
+            elif inside.is_dir() and not inside.is_mount():
+                self._show(one, inside)
+
+    def _forbid_writing(self, mount: Path) -> None:
+        """Where writes cannot be kept apart, there are none: else they would outlive the command."""
+        flags = os.statvfs(mount).f_flag
+        kept = flags & (_MS_NOSUID | _MS_NODEV | _MS_NOEXEC | _MS_NOATIME)  # others may not take them off
+        kept |= _MS_RELATIME if flags & _ST_RELATIME else 0
+        _check(self._libc.mount(None, os.fsencode(mount), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | kept, None))
+
+    def _layer(self, what: Path, where: Path) -> bool:
+        """Mounts a folder so that writes to it go to memory; whether that can be done."""
+        if self._layers is None:
+            return False
+        number = sum(1 for _ in self._layers.iterdir())
+        lower = "".join(f"\\{letter}" if letter in "\\,:" else letter for letter in str(what))
+        upper, work = (self._layers / f"{number}" / name for name in ("upper", "work"))
+        upper.mkdir(parents=True)
+        work.mkdir()
+        extra = "" if os.geteuid() == 0 else ",userxattr"
+        options = f"lowerdir={lower},upperdir={upper},workdir={work}{extra}"
+        upper.chmod(what.stat().st_mode & 0o7777)
+        made: int = self._libc.mount(b"overlay", os.fsencode(where), b"overlay", 0, os.fsencode(options))
+        return made == 0
 
     def _bind(self, what: Path, where: Path) -> None:
         _check(self._libc.mount(os.fsencode(what), os.fsencode(where), None, _MS_BIND | _MS_REC, None))

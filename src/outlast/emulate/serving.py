@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,15 +23,18 @@ _STOP_SECONDS = 2  # for requests under way: a watch would last for minutes
 class Serving:
     """A running server; use as a context manager, or call `close`.
 
-    `port` 0 takes a free one; `address` may be another loopback or link-local address of this machine.
+    `port` 0 takes a free one; `address` may be another loopback or link-local address of this machine; `certificate`
+    is a PEM file with a key and its certificate, for TLS.
     """
 
-    def __init__(self, application: Application, *, port: int = 0, address: str = LOOPBACK) -> None:
+    def __init__(
+        self, application: Application, *, port: int = 0, address: str = LOOPBACK, certificate: Path | None = None
+    ) -> None:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address, port))
         self.port: int = listener.getsockname()[1]
-        self.url = f"http://{address}:{self.port}"
+        self.url = f"{'https' if certificate else 'http'}://{address}:{self.port}"
         config = uvicorn.Config(
             _origin_form(application),
             lifespan="off",
@@ -38,6 +42,7 @@ class Serving:
             access_log=False,
             http="h11",
             ws="none",
+            ssl_certfile=certificate,
             timeout_graceful_shutdown=_STOP_SECONDS,
         )
         self._server = uvicorn.Server(config)

@@ -5,6 +5,7 @@ it is heard again soon after its server is back, up to 30 s where it never has, 
 there is nothing of the kind here.
 """
 
+import atexit
 import os
 import threading
 import time
@@ -110,6 +111,7 @@ def _gravest(seen: Sequence[Disruption]) -> Sequence[Disruption]:
 # (Python runs what is registered for that moment in the reverse order.)
 _opening = threading.RLock()
 _LONGEST_FORK_WAIT_SECONDS = 5.0
+_LONGEST_EXIT_WAIT_SECONDS = 5.0
 _forking = threading.local()
 
 
@@ -122,6 +124,7 @@ def watch_all(board: NoticeBoard, surroundings: Surroundings) -> None:
     # Before ours, so that ours comes first at a fork: they take locks that the imports of a source may wait for.
     import concurrent.futures.thread  # noqa: F401, PLC0415 - only where a source is watched
 
+    atexit.register(_open_no_more)
     os.register_at_fork(before=_wait_for_imports, after_in_parent=_go_on, after_in_child=_go_on)
     for name in names:
         _start(name, partial(_open_and_watch, name, board, surroundings))
@@ -150,6 +153,15 @@ def _opened(name: str, board: NoticeBoard, surroundings: Surroundings) -> Sequen
 def _start(name: str, work: Callable[[], None]) -> None:
     with suppress(RuntimeError):  # the interpreter is on its way out
         threading.Thread(target=work, name=f"outlast-{name}", daemon=True).start()
+
+
+def _open_no_more() -> None:
+    """Lets an import end before the interpreter does, and none begin.
+
+    Python then ends each thread that waits for the interpreter, wherever it stands. In a client that is written in Rust
+    or C++ that aborts the process, and the platform sees SIGABRT or SIGSEGV in place of the exit code.
+    """
+    _opening.acquire(timeout=_LONGEST_EXIT_WAIT_SECONDS)
 
 
 def _wait_for_imports() -> None:

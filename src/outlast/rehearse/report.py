@@ -28,7 +28,7 @@ _TEXT_WIDTH = 120
 class Report:
     """What a rehearsal showed. Seconds; None for what was not measured. `output` is the end of a failed run's.
 
-    `speed`: so many seconds of the platform passed in one.
+    `scenario` is what was played, "" for what was drawn; `speed`: so many seconds of the platform passed in one.
     """
 
     verdict: Verdict
@@ -39,6 +39,7 @@ class Report:
     not_exercised: tuple[str, ...] = ()
     retries: int | None = None
     grace_seconds: float | None = None
+    scenario: str = ""
     speed: float = 1.0
     baseline_seconds: float | None = None
     baseline_exit_code: int | None = None
@@ -103,12 +104,19 @@ def as_object(report: Report) -> dict[str, Any]:
         "verdict": report.verdict,
         "platform": report.platform,
         "seed": report.seed,
+        "scenario": report.scenario or None,
+        "speed": report.speed,
         "command": list(report.command),
         "retries": report.retries,
         "baseline": {"seconds": _rounded(report.baseline_seconds), "exit_code": report.baseline_exit_code},
         "attempts": [_attempt(attempt) for attempt in report.attempts],
         "interruptions": [
-            {"kind": attempt.kind, "at_seconds": _rounded(attempt.interrupted_at_seconds), "attempt": attempt.number}
+            {
+                "kind": attempt.kind,
+                "happened": list(attempt.happened),
+                "at_seconds": _rounded(attempt.interrupted_at_seconds),
+                "attempt": attempt.number,
+            }
             for attempt in report.attempts
             if attempt.kind is not None
         ],
@@ -129,6 +137,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "ended_by": attempt.ended_by,
         "exit_code": attempt.exit_code,
         "heard_notice_after_seconds": _rounded(attempt.heard_notice_after_seconds),
+        "heard_notice_from": attempt.heard_from,
         "stopped_after_seconds": _rounded(attempt.stopped_after_seconds),
         "resumed_from_step": attempt.resumed_from_step,
     }

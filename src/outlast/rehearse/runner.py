@@ -285,7 +285,12 @@ class _Rehearsal:
             in_place=request.in_place,
             cuts=evidence.cuts,
         )
-        not_exercised = self.script.not_exercised(not_exercised, evidence.landed, self.site.grace_seconds)
+        not_exercised = self.script.not_exercised(
+            not_exercised,
+            evidence.landed,
+            grace_seconds=self.site.grace_seconds,
+            isolated=self.site.isolated,
+        )
         not_exercised += untried_of(first.outcome.batches)
         if stdout:
             not_exercised.append(_NOT_COMPARED[stdout])
@@ -300,6 +305,7 @@ class _Rehearsal:
             not_exercised=tuple(not_exercised),
             retries=self.retries,
             grace_seconds=evidence.grace_seconds,
+            scenario=self.script.name,
             speed=self.script.speed,
             baseline_seconds=evidence.baseline_seconds,
             baseline_exit_code=first.attempt.exit_code,

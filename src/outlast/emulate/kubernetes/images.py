@@ -1,0 +1,43 @@
+"""Container images as this machine has them: a folder, and a command that runs in it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What an image's name stands for.
+
+    `entry_point` and `arguments` are those of the image (ENTRYPOINT and CMD), `folder` its working directory, which
+    every container has for itself: what it writes there is lost with it. `environment`: the image's variables.
+    """
+
+    entry_point: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    folder: Path = Path("/")
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class ImageMissing(Exception):
+    """The container gives no command, and its image's name stands for nothing here."""
+
+
+def find_image(container: Json, images: Mapping[str, Image]) -> Image:
+    """What a container's image stands for; one with a command may have any. Raises ImageMissing."""
+    name = container.get("image", "")
+    found = images.get(name)
+    if found is None and not container.get("command"):
+        raise ImageMissing(f'Failed to pull image "{name}": the emulator has no such image, and no command is given')
+    return found or Image()
+
+
+def command_of(container: Json, image: Image) -> tuple[str, ...]:
+    """The command line: `command` replaces the entry point and, without `args`, the image's arguments too."""
+    command, arguments = tuple(container.get("command") or ()), tuple(container.get("args") or ())
+    if command:
+        return command + arguments
+    return image.entry_point + (arguments or image.arguments)

@@ -1,0 +1,136 @@
+"""Which node a pod may go to: taints, selectors, affinity and resources; pure functions over objects.
+
+Facts as of 2026-11-30. Kubernetes, "Taints and tolerations", "Assigning pods to nodes"; the texts are those of the
+scheduler of 1.32. GKE taints nodes with accelerators (nvidia.com/gpu, google.com/tpu), and adds the toleration to pods
+that ask for one (admission plug-in ExtendedResourceToleration).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from outlast.emulate.kubernetes.job_failures import is_over
+from outlast.emulate.kubernetes.quantities import amount
+
+Json = dict[str, Any]
+HOLD_SECONDS = 300  # how long a pod stays on a node that is not ready or unreachable, unless it says otherwise
+_LOST_NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_ACCELERATORS = ("nvidia.com/gpu", "google.com/tpu")
+_UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+def with_defaults(tolerations: Iterable[Json], requests: Iterable[str]) -> list[Json]:
+    """A pod's tolerations with those that admission adds."""
+    found = list(tolerations)
+    for name in requests:
+        if name in _ACCELERATORS and not any(one.get("key") == name for one in found):
+            found.append({"key": name, "operator": "Exists", "effect": "NoSchedule"})
+    for key in _LOST_NODE_TAINTS:
+        taint = {"key": key, "effect": "NoExecute"}
+        if not any(tolerates(one, taint) for one in found):
+            found.append({**taint, "operator": "Exists", "tolerationSeconds": HOLD_SECONDS})
+    return found
+
+
+def tolerates(toleration: Json, taint: Json) -> bool:
+    """Whether one toleration matches one taint."""
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if toleration.get("operator", "Equal") == "Exists":
+        return bool(toleration.get("key") in (None, "", taint["key"]))
+    return toleration.get("key") == taint["key"] and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def requests_of(pod: Json) -> dict[str, Decimal]:
+    """What the pod asks of a node: of each resource the sum over its containers, or the largest of the init ones."""
+    total: Counter[str] = Counter()
+    for container in pod["spec"]["containers"]:
+        total.update(_asked(container))
+    found: dict[str, Decimal] = dict(total)  # type: ignore[arg-type]  # Counter's values are the Decimals put in
+    for container in pod["spec"].get("initContainers", ()):
+        for name, much in _asked(container).items():
+            found[name] = max(found.get(name, Decimal(0)), much)
+    return found
+
+
+def _asked(container: Json) -> dict[str, Decimal]:
+    resources = container.get("resources") or {}
+    named = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return {name: amount(str(value)) for name, value in named.items()}
+
+
+def choose(pod: Json, nodes: Sequence[Json], pods: Sequence[Json]) -> tuple[str | None, str]:
+    """The name of the node with the most room for the pod, or None and why there is none."""
+    reasons: Counter[str] = Counter()
+    fitting: list[tuple[Decimal, str]] = []
+    for node in nodes:
+        free = _free(node, pods)
+        why = _unfit(pod, node, free)
+        if why is None:
+            fitting.append((free.get("cpu", Decimal(0)), node["metadata"]["name"]))
+        else:
+            reasons[why] += 1
+    if fitting:
+        most = max(room for room, _ in fitting)
+        return min(name for room, name in fitting if room == most), ""
+    listed = ", ".join(f"{many} {why}" for why, many in sorted(reasons.items()))
+    return None, f"0/{len(nodes)} nodes are available{': ' if listed else ''}{listed}."
+
+
+def _free(node: Json, pods: Sequence[Json]) -> dict[str, Decimal]:
+    free = {name: amount(str(value)) for name, value in node["status"]["allocatable"].items()}
+    for pod in pods:
+        if pod["spec"].get("nodeName") != node["metadata"]["name"] or is_over(pod):
+            continue
+        for name, much in {**requests_of(pod), "pods": Decimal(1)}.items():
+            free[name] = free.get(name, Decimal(0)) - much
+    return free
+
+
+def _unfit(pod: Json, node: Json, free: dict[str, Decimal]) -> str | None:
+    spec, labels = pod["spec"], node["metadata"].get("labels", {})
+    tolerations = spec.get("tolerations", ())
+    if node["spec"].get("unschedulable") and not any(tolerates(one, _UNSCHEDULABLE) for one in tolerations):
+        return "node(s) were unschedulable"
+    for taint in node["spec"].get("taints", ()):
+        hard = taint["effect"] in ("NoSchedule", "NoExecute") and taint["key"] != _UNSCHEDULABLE["key"]
+        if hard and not any(tolerates(one, taint) for one in tolerations):
+            return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
+    if not _selected(spec, labels, node["metadata"]["name"]):
+        return "node(s) didn't match Pod's node affinity/selector"
+    for name, much in {**requests_of(pod), "pods": Decimal(1)}.items():
+        if much > free.get(name, Decimal(0)):
+            return "Too many pods" if name == "pods" else f"Insufficient {name}"
+    return None
+
+
+def _selected(spec: Json, labels: dict[str, str], name: str) -> bool:
+    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        return False
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if not required:
+        return True
+    return any(_term(term, labels, name) for term in required.get("nodeSelectorTerms", ()))
+
+
+def _term(term: Json, labels: dict[str, str], name: str) -> bool:
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not expressions and not fields:
+        return False
+    named = {"metadata.name": name}
+    return all(_meets(one, labels) for one in expressions) and all(_meets(one, named) for one in fields)
+
+
+def _meets(wanted: Json, labels: dict[str, str]) -> bool:
+    key, values, operator = wanted["key"], wanted.get("values") or [], wanted["operator"]
+    value = labels.get(key)
+    if operator in ("Exists", "DoesNotExist"):
+        return (value is not None) is (operator == "Exists")
+    if operator in ("In", "NotIn"):
+        return (value in values) is (operator == "In")
+    if operator not in ("Gt", "Lt") or value is None or not value.lstrip("-").isdigit():
+        return False
+    above = int(value) - int(values[0])
+    return above > 0 if operator == "Gt" else above < 0

@@ -1,0 +1,53 @@
+"""What a pod may ask of Kubernetes that could change its fate and is not done here: refused, and never ignored."""
+
+from typing import Any
+
+from outlast.emulate.kubernetes.kinds import BY_NAME
+from outlast.emulate.kubernetes.problems import forbidden
+
+Json = dict[str, Any]
+_POD = (
+    "activeDeadlineSeconds affinity automountServiceAccountToken containers dnsPolicy enableServiceLinks "
+    "hostname initContainers nodeName nodeSelector preemptionPolicy priority priorityClassName restartPolicy "
+    "schedulerName securityContext serviceAccount serviceAccountName subdomain terminationGracePeriodSeconds "
+    "tolerations volumes imagePullSecrets hostNetwork"
+)
+_CONTAINER = (
+    "args command env envFrom image imagePullPolicy lifecycle name ports resources securityContext stdin "
+    "terminationMessagePath terminationMessagePolicy tty volumeMounts workingDir"
+)
+_JOB_UNDONE = ("successPolicy", "managedBy")
+
+
+def refuse_undone(made: Json) -> None:
+    """Raises Refused for a pod or a Job that asks for what is not done here."""
+    if made["kind"] not in ("Pod", "Job"):
+        return
+    spec = made["spec"]
+    if made["kind"] == "Pod":
+        undone = not_done(spec)
+    else:
+        undone = not_done(spec["template"]["spec"])
+        undone += [f"spec.{name}" for name in _JOB_UNDONE if spec.get(name) is not None]
+    if undone:
+        why = f"the emulator does not do what these fields ask for: {', '.join(undone)}"
+        raise forbidden(BY_NAME[made["kind"]], made["metadata"].get("name", ""), why)
+
+
+def not_done(spec: Json) -> list[str]:
+    """The fields of a pod's spec that would be ignored here, as paths; empty if there is none."""
+    found = [f"spec.{name}" for name in spec if name not in _POD.split()]
+    found += [f"spec.affinity.{name}" for name in spec.get("affinity") or {} if name != "nodeAffinity"]
+    for kind in ("initContainers", "containers"):
+        for number, container in enumerate(spec.get(kind) or ()):
+            place = f"spec.{kind}[{number}]"
+            found += [f"{place}.{name}" for name in container if name not in _CONTAINER.split()]
+            found += [f"{place}.lifecycle.{name}" for name in _hooks(container)]
+    return found
+
+
+def _hooks(container: Json) -> list[str]:
+    """Hooks that are not done: all but a preStop that sleeps."""
+    lifecycle = container.get("lifecycle") or {}
+    found = [name for name in lifecycle if name != "preStop"]
+    return found + [f"preStop.{name}" for name in lifecycle.get("preStop") or {} if name != "sleep"]

@@ -1,0 +1,365 @@
+"""What the emulated Cloud Run API takes and refuses, and how its logs are read; over HTTP, without gcloud."""
+
+import copy
+import http.client
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outlast.emulate.cloud_run import log_filter, messages, selectors
+from outlast.emulate.cloud_run.images import Image
+from outlast.emulate.cloud_run.refusals import Refused
+from outlast.emulate.cloud_run.server import CloudRun
+from outlast.errors import SettingsError
+
+_API = "/apis/run.googleapis.com/v1/namespaces/demo"
+_TASK = ("spec", "template", "spec", "template", "spec")
+_CONTAINER = (*_TASK, "containers", 0)
+_IMAGE = (*_CONTAINER, "image")
+_TOO_MANY = [{"name": f"V{n}", "value": "x"} for n in range(1001)]
+_GPU = {"run.googleapis.com/accelerator": "nvidia-l4"}
+
+
+class Client:
+    """Asks the emulator, one connection for all."""
+
+    def __init__(self, cloud: CloudRun) -> None:
+        self.cloud = cloud
+        self._connection = http.client.HTTPConnection(cloud.url.removeprefix("http://"))
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        raw = body if isinstance(body, bytes | None) else json.dumps(body)
+        self._connection.request(method, path, raw)
+        answer = self._connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    folder = tmp_path_factory.mktemp("image")
+    images = {"example/true": Image(folder, ("true",)), "example/empty": Image(folder)}
+    buckets = {"my-bucket": tmp_path_factory.mktemp("bucket")}
+    with CloudRun(folder=folder, images=images, buckets=buckets) as cloud:
+        found = Client(cloud)
+        yield found
+        found.close()
+
+
+def _job(name: str = "train") -> dict[str, Any]:
+    task = {"containers": [{"image": "example/true"}]}
+    return {
+        "apiVersion": "run.googleapis.com/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": {"template": {"spec": task}}}},
+    }
+
+
+def _with(job: dict[str, Any], where: tuple[str | int, ...], value: Any) -> dict[str, Any]:
+    job = copy.deepcopy(job)
+    target: Any = job
+    for step in where[:-1]:
+        target = target[step] if isinstance(step, int) else target.setdefault(step, {})
+    target[where[-1]] = value
+    return job
+
+
+def _gpu(**more: Any) -> dict[str, Any]:
+    job = _with(_job(), (*_TASK, "nodeSelector"), _GPU)
+    job = _with(job, (*_CONTAINER, "resources", "limits"), {"nvidia.com/gpu": "1", **more.pop("limits", {})})
+    for name, value in more.items():
+        job = _with(job, (*_TASK, name), value)
+    return job
+
+
+def _preview(job: dict[str, Any]) -> dict[str, Any]:
+    return _with(job, ("metadata", "annotations"), {"run.googleapis.com/launch-stage": "BETA"})
+
+
+_REFUSED = {
+    "an unknown field": (
+        _with(_job(), (*_TASK, "timeoutSecs"), 5),
+        (
+            "Invalid JSON payload received. Unknown name \"timeoutSecs\" at 'job.spec.template.spec.template.spec': "
+            "Cannot find field."
+        ),
+    ),
+    "a field of another kind": (_with(_job(), (*_TASK, "restartPolicy"), "Never"), 'Unknown name "restartPolicy"'),
+    "a number that is a word": (
+        _with(_job(), (*_TASK, "maxRetries"), "lots"),
+        "Invalid value at 'job.spec.template.spec.template.spec.max_retries' (TYPE_INT32), \"lots\"",
+    ),
+    "a duration": (_with(_job(), (*_TASK, "timeoutSeconds"), "300s"), "(TYPE_INT64)"),
+    "a text that is a number": (_with(_job(), (*_CONTAINER, "args"), [5]), "containers[0].args[0]' (TYPE_STRING), 5"),
+    "an object that is a list": (_with(_job(), ("spec", "template"), []), "Invalid value at 'job.spec.template'"),
+    "too large a number": (_with(_job(), (*_TASK, "maxRetries"), 1 << 40), "(TYPE_INT32)"),
+    "no kind": (_with(_job(), ("kind",), "Service"), "kind: should be Job"),
+    "a bad name": (_job("Train_1"), "metadata.name"),
+    "another namespace": (_with(_job(), ("metadata", "namespace"), "other"), "metadata.namespace"),
+    "11 retries": (_with(_job(), (*_TASK, "maxRetries"), 11), "maxRetries: should be between 0 and 10"),
+    "less than no retries": (_with(_job(), (*_TASK, "maxRetries"), -1), "maxRetries"),
+    "no tasks": (_with(_job(), ("spec", "template", "spec", "taskCount"), 0), "taskCount"),
+    "more at a time than tasks": (_with(_job(), ("spec", "template", "spec", "parallelism"), 2), "parallelism"),
+    "more than a week": (_with(_job(), (*_TASK, "timeoutSeconds"), 604801), "between 1 and 604800"),
+    "no time": (_with(_job(), (*_TASK, "timeoutSeconds"), "0"), "timeoutSeconds"),
+    "a GPU for more than 12 hours": (_preview(_gpu(timeoutSeconds=43201)), "between 1 and 43200"),
+    "a GPU for 12 hours without the preview": (_gpu(timeoutSeconds=43200), "launch stage"),
+    "a GPU with few CPUs": (_gpu(limits={"cpu": "2", "memory": "8Gi"}), "at least 4 CPUs"),
+    "a GPU with little memory": (_gpu(limits={"cpu": "4", "memory": "4Gi"}), "at least 8Gi"),
+    "two GPUs": (_gpu(limits={"nvidia.com/gpu": "2"}), "should be 0 or 1"),
+    "an accelerator without a GPU": (_with(_job(), (*_TASK, "nodeSelector"), _GPU), "nodeSelector"),
+    "an unknown accelerator": (_with(_job(), (*_TASK, "nodeSelector"), {**_GPU, "zone": "a"}), "'zone'"),
+    "memory beyond the CPUs": (
+        _with(_job(), (*_CONTAINER, "resources", "limits"), {"memory": "8Gi"}),
+        (
+            "resources.limits.memory: Invalid value specified for memory. For 1.0 CPU, memory must be between 512Mi and "
+            "4Gi inclusive."
+        ),
+    ),
+    "three CPUs": (_with(_job(), (*_CONTAINER, "resources", "limits"), {"cpu": "3"}), "specified for cpu"),
+    "no amount of memory": (_with(_job(), (*_CONTAINER, "resources", "limits"), {"memory": "much"}), "for memory"),
+    "a reserved variable": (
+        _with(_job(), (*_CONTAINER, "env"), [{"name": "CLOUD_RUN_TASK_INDEX", "value": "5"}]),
+        "The following reserved env names were provided: CLOUD_RUN_TASK_INDEX.",
+    ),
+    "a variable twice": (_with(_job(), (*_CONTAINER, "env"), [{"name": "A"}, {"name": "A"}]), "there twice"),
+    "1001 variables": (_with(_job(), (*_CONTAINER, "env"), _TOO_MANY), "at most 1000"),
+    "no container": (_with(_job(), (*_TASK, "containers"), []), "1 to 10 containers"),
+    "no such image": (_with(_job(), _IMAGE, "example/other"), "Image 'example/other' not found"),
+    "no command": (_with(_job(), _IMAGE, "example/empty"), "has no command"),
+    "a volume that is not there": (
+        _with(_job(), (*_CONTAINER, "volumeMounts"), [{"name": "v", "mountPath": "/v"}]),
+        "there is no volume 'v'",
+    ),
+    "an unknown annotation": (
+        _with(_job(), ("spec", "template", "metadata", "annotations"), {"run.googleapis.com/gpu-zonal": "x"}),
+        "gpu-zonal",
+    ),
+}
+_BUCKET = {"csi": {"driver": "gcsfuse.run.googleapis.com", "volumeAttributes": {"bucketName": "other"}}, "name": "v"}
+_NOT_EMULATED = {
+    "two containers": (*_TASK, "containers"),
+    "a probe": (*_CONTAINER, "startupProbe"),
+    "a secret": (*_CONTAINER, "env"),
+    "an NFS volume": (*_TASK, "volumes"),
+    "a bucket without a folder": (*_TASK, "volumes"),
+}
+_NOT_EMULATED_VALUES: dict[str, Any] = {
+    "two containers": [{"image": "example/true"}] * 2,
+    "a probe": {"tcpSocket": {"port": 80}},
+    "a secret": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "latest"}}}],
+    "an NFS volume": [{"name": "v", "nfs": {"server": "s", "path": "/"}}],
+    "a bucket without a folder": [_BUCKET],
+}
+
+
+@pytest.mark.parametrize("case", _REFUSED)
+def test_what_cloud_run_does_not_take_is_refused_in_its_own_words(client: Client, case: str) -> None:
+    document, words = _REFUSED[case]
+    status, answer = client.ask("POST", f"{_API}/jobs", document)
+    assert (status, answer["error"]["code"], answer["error"]["status"]) == (400, 400, "INVALID_ARGUMENT"), answer
+    assert words in answer["error"]["message"]
+    assert client.ask("GET", f"{_API}/jobs")[1]["items"] == []
+
+
+@pytest.mark.parametrize("case", _NOT_EMULATED)
+def test_what_the_emulator_cannot_do_is_refused_as_such(client: Client, case: str) -> None:
+    document = _with(_job(), _NOT_EMULATED[case], _NOT_EMULATED_VALUES[case])
+    status, answer = client.ask("POST", f"{_API}/jobs", document)
+    assert (status, answer["error"]["status"]) == (501, "UNIMPLEMENTED"), answer
+    assert answer["error"]["message"].startswith("outlast emulate cloud-run: ")
+
+
+def test_a_job_has_the_platform_s_defaults_and_generations(client: Client) -> None:
+    status, made = client.ask("POST", f"{_API}/jobs", _job())
+    task = made["spec"]["template"]["spec"]["template"]["spec"]
+    assert status == 200
+    assert (task["maxRetries"], task["timeoutSeconds"]) == (3, "600")
+    assert task["containers"][0]["resources"]["limits"] == {"cpu": "1000m", "memory": "512Mi"}
+    assert made["spec"]["template"]["spec"]["taskCount"] == 1
+    assert made["status"]["observedGeneration"] == made["metadata"]["generation"] == 1
+
+    assert client.ask("POST", f"{_API}/jobs", _job())[0] == 409
+    # What was read can be written back, and is no change; another number of retries is one.
+    assert client.ask("PUT", f"{_API}/jobs/train", made)[1]["metadata"]["generation"] == 1
+    status, answer = client.ask("PUT", f"{_API}/jobs/train", made)
+    assert (status, answer["error"]["status"]) == (409, "ABORTED"), "the version that was read is no more"
+    changed = client.ask("PUT", f"{_API}/jobs/train", _with(_job(), (*_TASK, "maxRetries"), 0))[1]
+    assert changed["metadata"]["generation"] == changed["status"]["observedGeneration"] == 2
+
+    assert client.ask("DELETE", f"{_API}/jobs/train")[0] == 200
+    status, answer = client.ask("GET", f"{_API}/jobs/train")
+    assert status == 404
+    assert answer["error"]["message"].startswith("Resource 'train' of kind 'JOB' in region 'us-central1'")
+
+
+def test_a_gpu_task_of_12_hours_is_taken_with_the_preview(client: Client) -> None:
+    job = _preview(_gpu(timeoutSeconds="43200"))
+    annotation = {"run.googleapis.com/gpu-zonal-redundancy-disabled": "true"}
+    job = _with(job, ("spec", "template", "metadata", "annotations"), annotation)
+    status, made = client.ask("POST", f"{_API}/jobs", job)
+    assert status == 200, made
+    assert client.ask("DELETE", f"{_API}/jobs/train")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"taskCount": 0}, "overrides.taskCount"),
+        ({"timeoutSeconds": 604801}, "overrides.timeoutSeconds"),
+        ({"containerOverrides": [{"name": "other"}]}, "no container 'other'"),
+        ({"containerOverrides": [{"env": [{"name": "PORT", "value": "1"}]}]}, "reserved env names"),
+        ({"containerOverrides": [{"args": ["a"], "clearArgs": True}]}, "clearArgs"),
+        ({"maxRetries": 5}, 'Unknown name "maxRetries"'),
+    ],
+)
+def test_overrides_are_as_strict(client: Client, overrides: dict[str, Any], words: str) -> None:
+    client.ask("POST", f"{_API}/jobs", _job())
+    status, answer = client.ask("POST", f"{_API}/jobs/train:run", {"overrides": overrides})
+    assert status == 400
+    assert words in answer["error"]["message"]
+    client.ask("DELETE", f"{_API}/jobs/train")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "code"),
+    [
+        ("POST", f"{_API}/jobs", b"{", 400),
+        ("GET", f"{_API}/jobs?pretty=1", None, 400),
+        ("GET", f"{_API}/jobs?limit=many", None, 400),
+        ("GET", f"{_API}/tasks?labelSelector=a!=b", None, 400),
+        ("POST", "/v2/entries:list", {"filter": "a ="}, 400),
+        ("POST", "/v2/entries:list", {"orderBy": "severity"}, 400),
+        ("POST", f"{_API}/jobs/nothing:run", {}, 404),
+        ("GET", f"{_API}/tasks/nothing", None, 404),
+        ("POST", f"{_API}/executions/nothing:cancel", {}, 404),
+        ("POST", "/emulator/maintenance", {}, 404),
+        ("POST", "/emulator/crash", {"execution": "nothing"}, 404),
+        ("GET", "/apis/serving.knative.dev/v1/namespaces/demo/services", None, 501),
+        ("PATCH", f"{_API}/jobs/train", {}, 501),
+    ],
+)
+def test_other_requests_are_refused_in_google_s_form(
+    client: Client, method: str, path: str, body: Any, code: int
+) -> None:
+    status, answer = client.ask(method, path, body)
+    assert (status, answer["error"]["code"]) == (code, code), answer
+
+
+def test_lists_come_in_pages(client: Client) -> None:
+    for name in ("a", "b", "c"):
+        client.ask("POST", f"{_API}/jobs", _job(name))
+    first = client.ask("GET", f"{_API}/jobs?limit=2")[1]
+    second = client.ask("GET", f"{_API}/jobs?limit=2&continue={first['metadata']['continue']}")[1]
+    assert [job["metadata"]["name"] for job in first["items"] + second["items"]] == ["a", "b", "c"]
+    assert "continue" not in second["metadata"]
+    for name in ("a", "b", "c"):
+        client.ask("DELETE", f"{_API}/jobs/{name}")
+
+
+def test_what_is_not_exercised_is_said(client: Client) -> None:
+    said = " ".join(client.ask("GET", "/emulator")[1]["notExercised"])
+    assert all(word in said for word in ("buckets", "memory", "GPU", "image", "network"))
+    assert tuple(client.cloud.not_exercised)
+
+
+def test_a_bucket_inside_an_image_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="lies in that of an image"):
+        CloudRun(folder=tmp_path, buckets={"b": tmp_path / "bucket"})
+
+
+def test_the_command_serves_until_sigterm_and_says_how_gcloud_is_led_there(tmp_path: Path) -> None:
+    outlast = [str(Path(sys.executable).with_name("outlast")), "emulate", "cloud-run"]
+    options = ["--image", "example/task=sleep 60", "--folder", str(tmp_path), "--project", "mine", "--speed", "60"]
+    with subprocess.Popen([*outlast, *options], stdout=subprocess.PIPE, text=True) as serving:
+        assert serving.stdout is not None
+        url = serving.stdout.readline().split()[-1]
+        exports = dict(serving.stdout.readline().removeprefix("export ").strip().split("=", 1) for _ in range(12))
+        connection = http.client.HTTPConnection(url.removeprefix("http://"))
+        connection.request(
+            "POST", _API.replace("demo", "mine") + "/jobs", json.dumps(_with(_job(), _IMAGE, "example/task"))
+        )
+        assert connection.getresponse().status == 200
+        connection.close()
+        assert Path(exports["CLOUDSDK_CONFIG"]).is_dir()
+        serving.terminate()
+        assert serving.wait(20) == 0
+    assert exports["CLOUDSDK_PROXY_PORT"] == url.rpartition(":")[2]
+    assert exports["CLOUDSDK_CORE_PROJECT"] == "mine"
+    assert not Path(exports["CLOUDSDK_CONFIG"]).exists()
+    wrong = subprocess.run([*outlast, "--image", "task"], capture_output=True, text=True, check=False)
+    assert (wrong.returncode, "'task' is not NAME=VALUE" in wrong.stderr) == (2, True)
+
+
+# --- reading logs -----------------------------------------------------------------------------------
+
+_ENTRY = {
+    "logName": "projects/demo/logs/run.googleapis.com%2Fstdout",
+    "severity": "WARNING",
+    "textPayload": "Resuming from step 5",
+    "timestamp": "2026-11-30T12:00:00.500000Z",
+    "resource": {"type": "cloud_run_job", "labels": {"job_name": "train", "location": "us-central1"}},
+    "labels": {"run.googleapis.com/execution_name": "train-x2b4c"},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "matches"),
+    [
+        ("", True),
+        ("resource.type = cloud_run_job \n AND resource.labels.job_name = train \n AND severity >= DEFAULT \n", True),
+        ('resource.type="cloud_run_job" resource.labels.location="europe-west4"', False),
+        ('labels."run.googleapis.com/execution_name" = train-x2b4c', True),
+        ('labels."run.googleapis.com/execution_name" = "train-other"', False),
+        ("severity>=ERROR", False),
+        ("severity=warning", True),
+        ('timestamp>="2026-11-30T12:00:00Z" AND timestamp<"2026-11-30T12:00:01+00:00"', True),
+        ('timestamp>="2026-11-30T12:00:01Z"', False),
+        ("textPayload:resuming", True),
+        ("textPayload:*", True),
+        ("jsonPayload.message:*", False),
+        ("NOT jsonPayload.message:*", True),
+        ('textPayload=~"step [0-9]"', True),
+        ('textPayload!~"step [0-9]"', False),
+        ("INSTANCE_PREEMPTED", False),
+        ("INSTANCE_PREEMPTED OR Resuming", True),
+        ("(INSTANCE_PREEMPTED OR Resuming) AND severity=INFO", False),
+        ("INSTANCE_PREEMPTED OR Resuming AND severity=WARNING", True),
+        ('"from step" -- a comment', True),
+        ("jsonPayload.message != x", True),
+    ],
+)
+def test_the_query_language_of_logs(text: str, matches: bool) -> None:
+    assert log_filter.parse_filter(text)(_ENTRY) is matches
+
+
+@pytest.mark.parametrize(
+    "text", ["(a", "a)", "a =", "= a", "severity>=LOUD", 'timestamp>"yesterday"', "a < b", 'a=~"("']
+)
+def test_a_query_that_is_not_understood_is_refused(text: str) -> None:
+    with pytest.raises(Refused, match="Unparseable filter"):
+        log_filter.parse_filter(text)
+
+
+def test_selectors_of_labels() -> None:
+    labels = {"run.googleapis.com/job": "train", "run.googleapis.com/runningState": "Failed"}
+    both = "run.googleapis.com/job = train,run.googleapis.com/runningState in (Failed, Cancelled)"
+    assert selectors.parse_selector(both)(labels)
+    assert not selectors.parse_selector("run.googleapis.com/job=other")(labels)
+    assert selectors.parse_selector("")(labels)
+
+
+def test_every_message_names_messages_that_exist() -> None:
+    scalars = {"TYPE_STRING", "TYPE_INT32", "TYPE_INT64", "TYPE_BOOL", "map of texts"}
+    named = {
+        field[0] if isinstance(field, list) else field for kind in messages.MESSAGES.values() for field in kind.values()
+    }
+    assert named - scalars <= set(messages.MESSAGES)
