@@ -7,7 +7,8 @@ from proving import PROGRAMS, Case
 
 @dataclass(frozen=True)
 class Faulty:
-    """`edits` are pairs (text, what stands in its place); `reasons` are parts that the reasons must have."""
+    """`edits` are pairs (text, what stands in its place); `reasons` are parts that the reasons must have;
+    " || " stands between what may show first, as the moments fall."""
 
     name: str
     base: str
@@ -16,6 +17,10 @@ class Faulty:
     verdict: str = "not-survived"
     command: tuple[str, ...] = ("{python}", "program.py")
     results: tuple[str, ...] = ()
+
+    def missing(self, reasons: str) -> list[str]:
+        """What the reasons do not have."""
+        return [part for part in self.reasons if not any(one in reasons for one in part.split(" || "))]
 
     @property
     def case(self) -> Case:
@@ -145,7 +150,7 @@ FAULTY = [
         "appends its results again",
         "appended_results",
         (('    results.truncate(state["length"])\n', ""),),
-        ("results.jsonl", NOT_WHAT, "line "),
+        ("results.jsonl", NOT_WHAT, "records are too many"),
     ),
     Faulty(
         "results hold the time",
@@ -169,7 +174,7 @@ FAULTY = [
         "writes its checkpoint in place",
         "json_state",
         (("state.tmp", "state.json"), ('    os.replace("state.json", "state.json")\n', "")),
-        (CUT, "write state.json", "JSONDecodeError"),
+        ("state.json", "JSONDecodeError"),
     ),
     Faulty(
         "loads half a checkpoint for a whole one",
@@ -285,7 +290,7 @@ FAULTY = [
                 '    if True:\n        state["sum"] += state["step"]\n        time.sleep(0.01)\n',
             ),
         ),
-        ("numbers.txt", NOT_WHAT),
+        (f"numbers.txt {NOT_WHAT} || its handler saved at once (`open state.bin.tmp`)",),
     ),
     Faulty(
         "commits a row and its progress apart",

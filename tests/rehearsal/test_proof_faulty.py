@@ -23,8 +23,7 @@ def test_there_are_faulty_programs_of_many_kinds() -> None:
 def test_each_faulty_program_is_told_what_is_wrong_with_it() -> None:
     wrong = {}
     for faulty, (_, report) in zip(CHOSEN, rehearse_all(faulty.case for faulty in CHOSEN), strict=True):
-        reasons = "\n".join(report["reasons"])
-        missing = [part for part in faulty.reasons if part not in reasons]
+        missing = faulty.missing("\n".join(report["reasons"]))
         if report["verdict"] != faulty.verdict or missing:
             wrong[faulty.name] = (report["verdict"], report["reasons"], f"missing: {missing}")
     assert wrong == {}

@@ -61,17 +61,20 @@ class View:
     """What an isolated container sees besides this machine's files. `root`: an empty folder of its own, for that.
 
     `private`: what it writes elsewhere than to its mounts is lost with it; where this machine cannot do that it may
-    not write.
+    not write. `in_place`: the mounts lie over this machine's own files, as the container alone sees them, and every
+    other path is the same inside and outside.
     """
 
     root: Path
     mounts: tuple[Mount, ...]
     private: bool = False
+    in_place: bool = False
 
     def told(self, folder: Path) -> str:
         """For the launcher; `folder` is where the command starts, as the container sees it."""
         mounts = [(str(one.source), str(one.target), one.read_only) for one in self.mounts]
-        return json.dumps({"root": str(self.root), "private": self.private, "folder": str(folder), "mounts": mounts})
+        how = {"root": str(self.root), "private": self.private, "in_place": self.in_place}
+        return json.dumps({**how, "folder": str(folder), "mounts": mounts})
 
 
 def _launch(
@@ -118,7 +121,7 @@ class Container:
                 _launch(writing, command, view=view.told(folder) if view else "", below_init=below_init, calls=calls)
                 if isolated
                 else command,
-                cwd=folder if view is None else None,
+                cwd=folder if view is None or view.in_place else None,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,

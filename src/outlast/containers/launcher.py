@@ -102,7 +102,8 @@ def _prepare(libc: ctypes.CDLL, view: dict[str, Any] | None, status: int) -> Non
     try:
         _check(libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
         _check(libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
-        root = _Root(libc, Path(view["root"]), private=view["private"]) if view else None
+        in_place = view is not None and view["in_place"]
+        root = _Root(libc, Path(view["root"]), private=view["private"]) if view and not in_place else None
         proc = b"/proc" if root is None else os.fsencode(root.place / "proc")
         _check(libc.mount(b"proc", proc, b"proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, None))
         if root is not None and view is not None:
@@ -110,6 +111,9 @@ def _prepare(libc: ctypes.CDLL, view: dict[str, Any] | None, status: int) -> Non
                 root.mount(Path(what), Path(where), read_only=read_only)
             os.chroot(root.place)
             os.chdir(view["folder"])
+        elif view is not None:
+            for what, where, _ in view["mounts"]:
+                _mount_in_place(libc, Path(what), Path(where), aside=Path(view["root"]))
     except OSError as error:
         _give_up(status, f"outlast: the container cannot be made: {error}", _CANNOT_EXECUTE)
 
@@ -145,6 +149,35 @@ def _hand_over_calls(libc: ctypes.CDLL, calls: int, program: bytes) -> None:
         with socket.socket(fileno=calls) as way:
             socket.send_fds(way, [b"1"], [listener])
         os.close(listener)
+
+
+def _mount_in_place(libc: ctypes.CDLL, what: Path, where: Path, *, aside: Path) -> None:
+    """Mounts a folder over this machine's own files, as the command alone sees them.
+
+    A folder that lacks the place is covered by one in memory, with the same entries; `aside` is an empty folder.
+    """
+    target, covered = Path("/"), set()
+    for name in where.parts[1:]:
+        if not (target / name).exists():
+            if target.resolve() not in covered:
+                _cover_in_place(libc, target.resolve(), aside)
+            (target / name).mkdir()
+            covered.add((target / name).resolve())
+        target = target / name
+    _check(libc.mount(os.fsencode(what), os.fsencode(target), None, _MS_BIND | _MS_REC, None))
+
+
+def _cover_in_place(libc: ctypes.CDLL, folder: Path, aside: Path) -> None:
+    _check(libc.mount(os.fsencode(folder), os.fsencode(aside), None, _MS_BIND | _MS_REC, None))
+    _check(libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", _MS_NOSUID | _MS_NODEV, b"mode=755"))
+    for entry in os.scandir(aside):
+        here = folder / entry.name
+        if entry.is_symlink():
+            here.symlink_to(Path(entry.path).readlink())
+            continue
+        here.mkdir() if entry.is_dir() else here.touch()
+        _check(libc.mount(os.fsencode(entry.path), os.fsencode(here), None, _MS_BIND | _MS_REC, None))
+    _check(libc.umount2(os.fsencode(aside), _MNT_DETACH))
 
 
 class _Root:

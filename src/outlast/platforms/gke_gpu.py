@@ -16,7 +16,7 @@ FACTS = replace(
     longest_grace_seconds=3600.0,
     mean_seconds_between_interruptions=assumed.WEEKLY_SECONDS,
     notice_sources=("SIGTERM", "kubernetes-node", "gce-metadata"),
-    procedure="gke-maintenance",
+    procedure="gke-gpu",
     sources={
         **kubernetes.FACTS.sources,
         "longest_grace_seconds": "GKE, Manage node disruption: up to 3600 s on nodes with GPUs (2026-11-29)",

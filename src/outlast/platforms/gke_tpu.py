@@ -16,7 +16,7 @@ FACTS = replace(
     longest_grace_seconds=300.0,
     mean_seconds_between_interruptions=assumed.WEEKLY_SECONDS,
     notice_sources=("SIGTERM", "kubernetes-node", "gce-metadata"),
-    procedure="gke-maintenance",
+    procedure="gke-tpu",
     sources={
         **kubernetes.FACTS.sources,
         "longest_grace_seconds": "GKE, Manage node disruption: up to 300 s on nodes with TPUs (2026-11-29)",

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 
-from outlast.containers.container import Container
+from outlast.containers.container import Container, View
 from outlast.rehearse.attempt import Attempt, EndedBy, Plan, Sign, SignOfWork, add_events, read_events
 from outlast.rehearse.notice import NoticeView, NoticeWatch
 from outlast.rehearse.scenario import Kind
@@ -60,6 +60,7 @@ class Setting:
     watch: WriteWatch
     isolated: bool
     first_is_pid_1: bool = True
+    view: View | None = None
     hung_seconds: float = float("inf")
     on_second: Callable[[], None] = lambda: None
     called_off: threading.Event | None = None
@@ -112,6 +113,7 @@ def run_attempt(
                 stderr=stack.enter_context(stage.stderr(number).open("wb")),
                 isolated=setting.isolated,
                 first_is_pid_1=setting.first_is_pid_1,
+                view=setting.view,
                 calls=storage.calls if storage is not None else None,
             )
         )
@@ -217,6 +219,7 @@ class _Driver:
         elif isinstance(step, Warn):
             self._notice(now)
             progress.warned = True
+            step.before()
             send = self._container.signal_all if step.everyone else self._container.signal_first
             send(step.number)
         elif isinstance(step, Revoke):

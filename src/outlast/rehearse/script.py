@@ -51,11 +51,14 @@ class Script:
         revoked = sum("revoked-after" in dict(what.settings) for one in self.interruptions for what in one.happenings)
         return enough + revoked if facts.max_retries is None else min(enough + revoked, facts.max_retries)
 
-    def not_exercised(self, said: Sequence[str], landed: Sequence[Attempt], grace_seconds: float) -> list[str]:
+    def not_exercised(
+        self, said: Sequence[str], landed: Sequence[Attempt], *, grace_seconds: float, isolated: bool
+    ) -> list[str]:
         """What a verdict says of that, with what is this procedure's, this scenario's and this speed's."""
         moved = any("live-migration" in attempt.happened for attempt in landed)
         kept = [one for one in said if not (moved and one.startswith(_MIGRATIONS))]
         kept += self.procedure.not_exercised
+        kept += () if isolated else self.procedure.needs_namespaces
         happened = Counter(word for attempt in landed for word in attempt.happened)
         planned = Counter(what.word for one in self.interruptions for what in one.happenings)
         if missed := list((planned - happened).elements()):

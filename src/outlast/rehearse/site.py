@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from outlast.containers.calls import CallWatch, can_watch
-from outlast.containers.container import Container
+from outlast.containers.container import Container, View
 from outlast.emulate.scale import TimeScale
 from outlast.ports import Identity, Platform
 from outlast.rehearse.attempt import Attempt, Plan
@@ -113,6 +113,7 @@ class Site:
                 watch=watch,
                 isolated=self.isolated,
                 first_is_pid_1=self.procedure.first_is_pid_1,
+                view=self._view(stage, number, machine),
                 hung_seconds=hung_seconds,
                 on_second=on_second,
                 called_off=called_off,
@@ -154,11 +155,19 @@ class Site:
                 stderr=stderr,
                 isolated=self.isolated,
                 first_is_pid_1=self.procedure.first_is_pid_1,
+                view=self._view(stage, number, machine),
                 calls=calls,
             ) as container,
         ):
             yield container
         end_leases(stage, number)
+
+    def _view(self, stage: Stage, number: int, machine: Machine) -> View | None:
+        if not machine.mounts or not self.isolated:
+            return None
+        root = stage.private / f"mounts-{number}"
+        root.mkdir()
+        return View(root, machine.mounts, in_place=True)
 
     def _environment(self, stage: Stage, number: int, start: Start, machine: Machine) -> dict[str, str]:
         inherited = stage.environment(inherited_environment(), number, start)

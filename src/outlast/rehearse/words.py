@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from outlast.containers.container import Mount
 from outlast.emulate.scale import TimeScale
 from outlast.rehearse.scenario import Kind, Value
 
@@ -26,10 +27,14 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class Warn:
-    """A signal that says that the attempt ends, to the first process, or to `everyone` as a service manager does."""
+    """A signal that says that the attempt ends, to the first process, or to `everyone` as a service manager does.
+
+    `before` is called just before it is sent.
+    """
 
     number: signal.Signals = signal.SIGTERM
     everyone: bool = False
+    before: Callable[[], object] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +102,13 @@ class Timed:
 
 
 class Machine(Protocol):
-    """What one attempt runs on, as far as it can ask: `environment` leads it there."""
+    """What one attempt runs on, as far as it can ask: `environment` leads it there, `mounts` are files of its own."""
 
     @property
     def environment(self) -> Mapping[str, str]: ...
+
+    @property
+    def mounts(self) -> tuple[Mount, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +198,7 @@ class Procedure:
 
     `given` are settings of the platform itself, for a whole scenario; `tell` gives what a job is told of them, in
     variables. `first_is_pid_1`: the command is the first process of a container, else one below a service manager.
+    `needs_namespaces` is what is not exercised where there are none.
     """
 
     words: Mapping[str, Word]
@@ -199,6 +208,7 @@ class Procedure:
     tell: Callable[[Settings], dict[str, str]] = lambda _: {}
     first_is_pid_1: bool = True
     not_exercised: tuple[str, ...] = ()
+    needs_namespaces: tuple[str, ...] = ()
 
 
 def seconds_in(settings: Settings, name: str) -> float:

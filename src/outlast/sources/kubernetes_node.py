@@ -46,12 +46,12 @@ class OwnNode:
 
     name = "kubernetes-node"
 
-    def __init__(self, api: KubernetesApi, env: Mapping[str, str], clock: Clock) -> None:
+    def __init__(self, api: KubernetesApi, env: Mapping[str, str], clock: Clock, speed: float = 1.0) -> None:
         self._api, self._env, self._clock = api, env, clock
         self._watched: WatchedObject | None = None
         self._node_name = ""
         self._env_names_it = True
-        self._maintenance = Maintenance(clock)
+        self._maintenance = Maintenance(clock, speed)
         self._seen: tuple[Disruption, ...] = ()
         self._told: dict[str, str] = {}
 
@@ -105,8 +105,8 @@ class OwnNode:
 class Maintenance:
     """Whether maintenance of the node is under way, and until when it leaves the machine alone."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, speed: float = 1.0) -> None:
+        self._clock, self._speed = clock, speed
         self._calm_at: float | None = None
         self._announced: Disruption | None = None
 
@@ -125,6 +125,7 @@ class Maintenance:
     def _deadline(self, node: Json, calm_at: float | None) -> Deadline | None:
         """The window from its beginning on; None where that may have been long ago, or the node is a Spot machine."""
         window = _window_seconds(part(node, "metadata", "labels"))
+        window = None if window is None else window / self._speed
         if window is None or calm_at is None or calm_at + window <= self._clock.monotonic_seconds():
             return None
         return Deadline(calm_at + window)
@@ -198,4 +199,4 @@ def kubernetes_node_sources(surroundings: Surroundings) -> list[NoticeSource]:
     api, env, clock = KubernetesApi(surroundings.env), surroundings.env, surroundings.clock
     pod = OwnPod(api, env, clock)
     limit = TimeLimitSource(lambda: pod.time_limit, clock, name=f"{pod.name} activeDeadlineSeconds")
-    return [OwnNode(api, env, clock), pod, limit]
+    return [OwnNode(api, env, clock, surroundings.speed), pod, limit]

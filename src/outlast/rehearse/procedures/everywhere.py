@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from outlast.containers.container import Mount
 from outlast.emulate.scale import TimeScale
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.words import (
@@ -30,6 +31,7 @@ class PlainMachine:
     """A machine that answers no questions."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
 
 
 @contextmanager

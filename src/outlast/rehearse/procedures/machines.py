@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
+from outlast.containers.container import Mount
 from outlast.emulate.metadata.aws import AwsImds
 from outlast.emulate.metadata.azure import AzureEvents
 from outlast.emulate.metadata.gce import GceMetadata
@@ -46,6 +47,7 @@ class Emulated:
 
     server: Any
     environment: Mapping[str, str]
+    mounts: tuple[Mount, ...] = ()
 
 
 @contextmanager

@@ -1,18 +1,38 @@
 """Pods of Kubernetes and GKE, as the kubelet ends them.
 
 Facts as of 2026-11-30. Kubernetes, "Pod lifecycle": SIGTERM to the first process of each container,
-terminationGracePeriodSeconds, SIGKILL. "Jobs", podReplacementPolicy: unless it is Failed, a new pod starts while the
-old one is still in its grace. GKE, "Spot VMs": 15 s of a graceful node shutdown are for ordinary pods. GKE, "Manage GKE
-node disruption for GPUs and TPUs": SIGTERM comes at the beginning of the notice, 60 min (GPU) or 5 min (TPU), and a pod
-has its own grace in it; a host error or a repair gives none.
+terminationGracePeriodSeconds, SIGKILL; a pod that is deleted has a deletionTimestamp meanwhile. "Jobs",
+podReplacementPolicy: unless it is Failed, a new pod starts while the old one is still in its grace. GKE, "Spot VMs":
+15 s of a graceful node shutdown are for ordinary pods, which are not deleted then. GKE, "Manage GKE node disruption for
+GPUs and TPUs": the node gets a label and a taint, then its pods are evicted; SIGTERM comes at the beginning of the
+notice, 60 min (GPU) or 5 min (TPU), and a pod has its own grace in it; a host error or a repair gives none.
 """
 
-from outlast.ports import POD_GRACE
-from outlast.rehearse.procedures.containers import stop
-from outlast.rehearse.procedures.everywhere import EVERYWHERE, plain_machine, usual
-from outlast.rehearse.words import Kill, Procedure, Scene, Setting, Settings, StartSecond, Timed, Warn, Word
+from functools import partial
+from importlib.util import find_spec
+from typing import Protocol, runtime_checkable
 
-_NO_CLUSTER = "the node's label and taint, and the API server of a cluster: the notice came by SIGTERM"
+from outlast.ports import POD_GRACE
+from outlast.rehearse.procedures.everywhere import EVERYWHERE, plain_machine, usual
+from outlast.rehearse.words import (
+    Announce,
+    Kill,
+    OpenMachine,
+    Procedure,
+    Scene,
+    Setting,
+    Settings,
+    StartSecond,
+    Timed,
+    Warn,
+    Word,
+)
+
+# What the emulated API server is made of: the extra `web`, and what makes certificates.
+_HAS_API = all(find_spec(name) is not None for name in ("starlette", "uvicorn", "cryptography"))
+_NO_API = ("the API server of a cluster, with the node's label and taint: the notice came by SIGTERM alone",)
+_ONE_POD = ("the controllers of a cluster: the rehearsal was the kubelet of one pod (`outlast emulate gke` has them)",)
+_EVICTED_SECONDS = 1.0  # from the label and taint to the eviction: at once, after what a controller takes
 _GIVEN = {"pod-grace": Setting("terminationGracePeriodSeconds of the pods", "duration", most=3600.0)}
 _REPLACEMENT = Setting(
     "when the new pod starts: as podReplacementPolicy Failed has it, or as it is unless set",
@@ -22,9 +42,42 @@ _REPLACEMENT = Setting(
 )
 
 
+@runtime_checkable
+class InCluster(Protocol):
+    """A machine that stands in an API server as a pod on its node."""
+
+    def mark_for_maintenance(self) -> None: ...
+
+    def shut_down(self) -> None: ...
+
+    def delete(self, grace_seconds: float) -> None: ...
+
+
 def _evict(scene: Scene, told: Settings) -> list[Timed]:
+    pod = scene.machine
+    if isinstance(pod, InCluster):
+        pod.delete(scene.grace_seconds)
     second = [Timed(0.0, StartSecond())] if told["replacement"] == "at-once" else []
     return [Timed(0.0, Warn()), *second, scene.at(scene.grace_seconds, Kill())]
+
+
+def _reclaim(scene: Scene, _told: Settings) -> list[Timed]:
+    pod = scene.machine
+    if isinstance(pod, InCluster):
+        pod.shut_down()
+    return [Timed(0.0, Warn()), scene.at(scene.grace_seconds, Kill())]
+
+
+def _maintenance(scene: Scene, _told: Settings) -> list[Timed]:
+    pod, grace = scene.machine, scene.grace_seconds
+    if not isinstance(pod, InCluster):
+        return [Timed(0.0, Warn()), scene.at(grace, Kill())]
+    pod.mark_for_maintenance()
+    return [
+        Timed(0.0, Announce()),
+        scene.at(_EVICTED_SECONDS, Warn(before=partial(pod.delete, grace))),
+        scene.at(_EVICTED_SECONDS + grace, Kill()),
+    ]
 
 
 def _tell_grace(given: Settings) -> dict[str, str]:
@@ -39,23 +92,36 @@ _EVICTION = Word(
 )
 
 
-def _pods(notice: str, words: dict[str, Word]) -> Procedure:
+def _opener(node: str) -> OpenMachine:
+    if not _HAS_API:
+        return plain_machine
+    from outlast.rehearse.procedures.cluster import open_pod  # noqa: PLC0415 - it needs what may not be installed
+
+    return open_pod(node)
+
+
+def _pods(notice: str, words: dict[str, Word], *, node: str) -> Procedure:
     return Procedure(
         words={**words, "eviction": _EVICTION, **EVERYWHERE},
         usual=usual(notice),
-        open_machine=plain_machine,
+        open_machine=_opener(node),
         given=_GIVEN,
         tell=_tell_grace,
-        not_exercised=(_NO_CLUSTER,),
+        not_exercised=_ONE_POD if _HAS_API else _NO_API,
+        needs_namespaces=_NO_API if _HAS_API else (),
     )
 
 
-POD = _pods("eviction", {})
+POD = _pods("eviction", {}, node="cpu")
 GKE_SPOT = _pods(
     "spot-reclaim",
-    {"spot-reclaim": Word("the Spot node shuts down: SIGTERM, 15 s for ordinary pods, SIGKILL", "SIGTERM", stop)},
+    {"spot-reclaim": Word("the Spot node shuts down: SIGTERM, 15 s for ordinary pods, SIGKILL", "SIGTERM", _reclaim)},
+    node="spot",
 )
-GKE_MAINTENANCE = _pods(
-    "maintenance",
-    {"maintenance": Word("the host is maintained: SIGTERM at its announcement, the pod's grace", "SIGTERM", stop)},
+_MAINTENANCE = Word(
+    "the host is maintained: the node's label and taint, then SIGTERM, the pod's grace, SIGKILL",
+    "SIGTERM",
+    _maintenance,
 )
+GKE_GPU = _pods("maintenance", {"maintenance": _MAINTENANCE}, node="gpu")
+GKE_TPU = _pods("maintenance", {"maintenance": _MAINTENANCE}, node="tpu")
