@@ -145,7 +145,7 @@ FAULTY = [
         "appends its results again",
         "appended_results",
         (('    results.truncate(state["length"])\n', ""),),
-        ("results.jsonl", NOT_WHAT, "line "),
+        ("results.jsonl", NOT_WHAT, "records are too many"),
     ),
     Faulty(
         "results hold the time",

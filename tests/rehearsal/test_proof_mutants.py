@@ -25,7 +25,8 @@ ASKED = os.environ.get("OUTLAST_MUTANTS", "4")
 CAUGHT = 0.95
 # What the reasons must have, by the kind of change that the oracle saw.
 PLACES = {
-    "result": r"is not what the uninterrupted run made: .*(expected|missing|too much|differs from byte)",
+    "result": r"is not what the uninterrupted run made: .*(expected|missing|too much|too many|differs from byte)"
+    r"|its handler saved at once \(`.*`\), while `.*` was under way",
     "success": r"left with 0.*|is not what the uninterrupted run made: ",
     "failure": r"(attempt \d+ .*left with exit code \d+|attempt \d+ hung)",
     "deaf": r"does not handle SIGTERM|did not end within|did not end$",

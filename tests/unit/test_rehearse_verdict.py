@@ -123,12 +123,18 @@ def test_a_notice_heard_too_late_is_told_with_its_times() -> None:
 
 def test_b19_a_first_process_that_ignores_the_signal_is_named_with_its_child() -> None:
     view = replace(HEARD, first_command="sh -c python j.py", first_hears=False, hearing_child="python j.py")
-    (line,) = find_in_notices([attempt_with_view(0, view)], grace_seconds=10.0)
+    killed = replace(attempt_with_view(0, view), ended_by="SIGKILL after the grace", exit_code=137)
+    (line,) = find_in_notices([killed], grace_seconds=10.0)
     assert line == (
         "your process never saw the signal: your first process (`sh -c python j.py`) does not handle SIGTERM and, "
         "as PID 1, ignores it; `python j.py` (its child) would, but the signal never reaches it. "
         "Use the exec form, `exec`, or `outlast run -- …`"
     )
+
+
+def test_a_program_that_fails_before_it_has_a_handler_is_not_called_deaf() -> None:
+    failed = replace(attempt_with_view(0, replace(HEARD, first_hears=False)), exit_code=1)
+    assert find_in_notices([failed], grace_seconds=10.0) == []
 
 
 def attempt_with_view(number: int, view: NoticeView) -> Attempt:
@@ -152,7 +158,8 @@ def test_a_child_left_behind_is_named_once_with_what_it_wrote() -> None:
     ids=["killed", "deaf", "writer"],
 )
 def test_a_notice_in_vain_is_not_survived_although_the_results_are_equal(ended_by: str, view: NoticeView) -> None:
-    first = replace(attempt(0, "SIGTERM"), ended_by=ended_by, notice=view)
+    code = {"finished": 0, "SIGTERM": 143}.get(ended_by, 137)
+    first = replace(attempt(0, "SIGTERM"), ended_by=ended_by, exit_code=code, notice=view)
     verdict, reasons = judge(evidence(first, attempt(1, "SIGKILL"), attempt(2, "SIGKILL at a save"), attempt(3)))
     assert verdict == "not-survived"
     assert reasons != []

@@ -77,12 +77,16 @@ _CALLS = (
     _Call("write", 296, 70, descriptor=0),  # pwritev
     _Call("write", 326, 285, descriptor=2),  # copy_file_range
     _Call("write", 40, 71, descriptor=0),  # sendfile
+    _Call("exit", 231, 94),  # exit_group, with 0
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One change to a file that is about to happen: "open" (for writing), "write", "rename" (`source` to `path`), …"""
+    """One change to a file that is about to happen: "open" (for writing), "write", "rename" (`source` to `path`), …
+
+    "exit", without a path, is the end of a process that leaves with 0.
+    """
 
     kind: str
     path: str
@@ -217,6 +221,8 @@ class CallWatch:
         """None for what is no file, or for a process that is gone."""
         now = time.monotonic()
         with contextlib.suppress(OSError):
+            if call.name == "exit":
+                return Operation("exit", "", None, pid, now) if _signed(arguments[0]) == 0 else None
             if call.descriptor >= 0:
                 path = str(Path(f"/proc/{pid}/fd/{_signed(arguments[call.descriptor])}").readlink())
                 return Operation(call.name, path, None, pid, now) if path.startswith("/") else None

@@ -1,5 +1,6 @@
 """The uninterrupted run that everything else is measured against."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +12,11 @@ from outlast.rehearse.results import Listing, Outcome, choose_results, last_line
 from outlast.rehearse.sandbox import CopyPlan
 from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
-from outlast.rehearse.watch import WriteWatch
+from outlast.rehearse.watch import Write, WriteWatch, count_saves
 
 _NAMED = 8
 _EARLY = 0.5
+_TELLING = 4  # fewer files tell nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,19 @@ def run_baseline(site: Site, number: int) -> Baseline:
     sinks = tuple(batch.sink.path for batch in batches if batch.sink is not None)
     profile = profile_of(attempt, recorded, writes, printed[0] if printed else None, sinks)
     paths = choose_results(stage.folder, before, site.request.results)
-    told_early = bool(told) and max(told) < attempt.started_at + _EARLY * attempt.seconds
+    told_early = bool(told) and _is_early(max(told), attempt, profile, writes)
     if site.copies is None:
         set_aside(stage.folder, before, stage.made, also=paths)
     folder = stage.folder if site.copies is not None else stage.made
     return Baseline(stage, attempt, profile, before, paths, folder, told_early)
+
+
+def _is_early(told_at: float, attempt: Attempt, profile: Profile, writes: Sequence[Write]) -> bool:
+    """Whether half of the work came after the last output: of its time, or of the files that it wrote."""
+    half = attempt.started_at + attempt.seconds - (1 - _EARLY) * profile.work_seconds
+    files = count_saves(writes)
+    after = count_saves(write for write in writes if write.at > told_at)
+    return told_at < half or (files >= _TELLING and after >= (1 - _EARLY) * files)
 
 
 def _output_names(stage: Stage) -> set[str]:

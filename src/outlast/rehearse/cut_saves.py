@@ -21,7 +21,7 @@ from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
 from outlast.rehearse.watch import is_passing
 
-CHAINS = 3  # how often the job is begun again for places that it has not been killed at
+CHAINS = 6  # how often the job is begun again for places that it has not been killed at
 _KILLS = 10  # in one chain at most, as Cloud Run's maximum of retries; a place more costs a start and a save
 _NAME = re.compile(r"[0-9a-f]{8,}|\d+")  # what differs between the names of two saves
 _FACTOR, _FLOOR_SECONDS = 2.0, 20.0  # no further chain after so many times the job's own time, and so much
@@ -38,7 +38,10 @@ _FAILURES = 2  # in a row: it does not get over what the kill left
 # Of outlast's own store only these are cut: what else is in it is no part of a save.
 _OF_A_SAVE = ("/data/", "/commits/")
 
-Place = tuple[str, bool]  # the operation, with # for what differs between saves; whether it follows its like
+# The operation, with # for what differs between saves; 0, or which of its like it is in a row. A record that is written
+# in parts can be cut after each: so many are told apart.
+Place = tuple[str, int]
+_PARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,28 +104,31 @@ class Knife:
     cut: tuple[Place, str] | None = None
     begun: int = field(default_factory=lambda: os.eventfd(0))  # readable when the cut has come
     elsewhere: Counter[str] = field(default_factory=Counter)
+    first_pid: int | None = None
     saved_within: str | None = None  # a save that a handler began in the middle of another operation
     _under_way: tuple[int, str, str] = (0, "", "")
     _left: bool = False
     period: float = 0.0  # about the time from one save to the next; seconds
     _first_at: float = 0.0
-    _before: dict[int, str] = field(default_factory=dict)
+    _before: dict[int, tuple[str, int]] = field(default_factory=dict)
     _opened: set[str] = field(default_factory=set)
 
     def passes(self, operation: Operation) -> Answer:
         """Whether the operation may happen."""
         if self.cut is not None and self.warn is None:
             return False
-        name = self._name_of(operation.path)
+        name = "" if self._is_the_end(operation) else self._name_of(operation.path)
         if name is None:
             self._note_elsewhere(operation)
             return True
         if self._left:
             self._see_what_follows(operation, name)
         source = self._name_of(operation.source) if operation.source else None
-        here = f"{operation.kind} {_NAME.sub('#', name)}"
-        place = (here, self._before.get(operation.pid) == here)
-        self._before[operation.pid] = here
+        here = f"{operation.kind} {_NAME.sub('#', name)}".strip()
+        before, row = self._before.get(operation.pid, ("", 0))
+        row = row + 1 if before == here else 0
+        self._before[operation.pid] = (here, row)
+        place = (here, row if row == 0 else 1 + (row - 1) % _PARTS)
         self.seen[place] += 1
         self._first_at = self._first_at or operation.at
         if (
@@ -133,7 +139,7 @@ class Knife:
             or not self._is_late_enough(operation.at)
         ):
             return True
-        self.cut = (place, f"{operation.kind} {source} -> {name}" if source else f"{operation.kind} {name}")
+        self.cut = (place, f"{operation.kind} {f'{source} -> ' if source else ''}{name}".strip())
         self.period = (operation.at - self._first_at) / 2
         if self.warn is None:
             os.eventfd_write(self.begun, 1)
@@ -152,7 +158,7 @@ class Knife:
         if operation.pid != pid:
             return
         self._left = False
-        known = (f"open {_NAME.sub('#', name)}", False) in self.seen
+        known = (f"open {_NAME.sub('#', name)}", 0) in self.seen
         if operation.kind == "open" and known and (operation.kind, operation.path) != (kind, path):
             self.saved_within = f"open {name}"
 
@@ -161,8 +167,12 @@ class Knife:
         if self.late_seconds is None:
             return True
         begun = max((count for place, count in self.seen.items() if not place[1]), default=0)
-        added = max((count for place, count in self.seen.items() if place[1]), default=0)
+        added = sum(count for place, count in self.seen.items() if place[1])
         return begun >= 2 or (added >= _ADDED and now - self._first_at > self.late_seconds)
+
+    def _is_the_end(self, operation: Operation) -> bool:
+        """Of the first process, when all is done and nobody knows it yet. A notice there is no use."""
+        return operation.kind == "exit" and operation.pid == self.first_pid and self.warn is None
 
     def _name_of(self, path: str) -> str | None:
         """Relative to the copy; None for what is no file of the job's."""
@@ -220,6 +230,7 @@ def _run(site: Site, stage: Stage, number: int, knife: Knife, hung_seconds: floa
         stack.callback(watch.close)
         out, err = (stack.enter_context(path.open("wb")) for path in (stage.stdout(number), stage.stderr(number)))
         container = stack.enter_context(site.start(stage, number, stdout=out, stderr=err, calls=watch))
+        knife.first_pid = container.first_pid
         ended, cut = container.wait(hung_seconds, (knife.begun,))
         container.kill()
         code = container.finish()
@@ -266,13 +277,16 @@ class Job:
 
 
 def cut_everywhere(job: Job, display: Display) -> CutSaves:
-    """Chains until every place was met, something broke, or as much time was spent as the job takes twice."""
+    """Chains until every place was met, something broke, or as much time was spent as the job takes twice.
+
+    While such chains meet new places, each attempt is killed where a save before stands; then also where none does.
+    """
     done: frozenset[Place] = frozenset()
     places: list[str] = []
     elsewhere: Counter[str] = Counter()
     started = time.monotonic()
+    late: float | None = _ADDED_SHARE * job.seconds
     for number in range(CHAINS):
-        late = _ADDED_SHARE * job.seconds if number == 0 else None
         stage = job.site.make_stage(f"cut-saves-{number + 1}")
         with display.working(f"an attempt for each place in a save, {number + 1}"):
             chain = run_chain(job.site, stage, done=done, late_seconds=late, hung_seconds=job.hung_seconds)
@@ -280,6 +294,7 @@ def cut_everywhere(job: Job, display: Display) -> CutSaves:
         places += [str(cut.before) for cut in chain.places]
         done |= {cut.place for cut in chain.places if cut.place is not None}
         elsewhere |= chain.elsewhere
+        late = late if chain.places else None
         if broken or not chain.left or time.monotonic() - started > _FACTOR * job.seconds + _FLOOR_SECONDS:
             break
     again = sorted(path for path, count in elsewhere.items() if count >= _STATE_LIKE)

@@ -123,7 +123,7 @@ def _read_sqlite(data: bytes) -> Document:
         for name, made in sorted(database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")):
             leaves[f"table {name}"] = str(made)
             quoted = '"' + name.replace('"', '""') + '"'
-            rows = sorted(repr(row) for row in database.execute(f"SELECT * FROM {quoted}"))  # noqa: S608 - quoted
+            rows = sorted(repr(row) for row in database.execute(f"SELECT * FROM {quoted}"))  # noqa: S608 - the name is quoted above
             leaves[f"table {name}, rows"] = len(rows)
             leaves |= {f"table {name}, row {number}": row for number, row in enumerate(rows, 1)}
     finally:

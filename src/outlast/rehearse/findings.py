@@ -1,5 +1,6 @@
 """What was found beside the verdict: notices that nobody heard, processes left behind, work begun again."""
 
+import signal
 from collections.abc import Iterator, Sequence
 
 from outlast.clock import format_duration
@@ -19,7 +20,7 @@ def useless_notice(attempt: Attempt) -> bool:
     view = attempt.notice
     if view is None:
         return False
-    deaf = view.signalled and not view.first_hears and view.first_was_pid_1
+    deaf = _is_deaf(attempt, view)
     return deaf or attempt.ended_by == "SIGKILL after the grace" or any(left.writes for left in view.left_behind)
 
 
@@ -29,6 +30,13 @@ def find_in_notices(attempts: Sequence[Attempt], *, grace_seconds: float) -> lis
     return list(dict.fromkeys(lines))
 
 
+def _is_deaf(attempt: Attempt, view: NoticeView) -> bool:
+    """Whether a signal met the first process of a container without a handler. One that fails soon after its start may
+    have had none yet."""
+    unheard = view.signalled and not view.first_hears and view.first_was_pid_1
+    return unheard and attempt.exit_code in (0, 128 + signal.SIGKILL)
+
+
 def _one_notice(attempt: Attempt, grace_seconds: float) -> Iterator[str]:
     view = attempt.notice
     if view is None:
@@ -36,7 +44,7 @@ def _one_notice(attempt: Attempt, grace_seconds: float) -> Iterator[str]:
     given = grace_seconds if view.signalled else attempt.stopped_after_seconds or grace_seconds
     grace = format_duration(given)
     ran_out = attempt.ended_by == "SIGKILL after the grace"
-    if view.signalled and not view.first_hears and view.first_was_pid_1:
+    if _is_deaf(attempt, view):
         yield _never_reached(view)
     elif ran_out and not view.signalled and attempt.heard_notice_after_seconds is None:
         yield (

@@ -10,8 +10,8 @@ from outlast.rehearse.watch import SaveFilter, Write, find_logs
 
 _LATE_SIGN = 0.5  # output that comes after half the life says nothing about the start: it was held in a buffer
 _GUESSED_START_UP = 0.3
-_MIDST = 0.75  # what comes later only may be results, which a busy machine makes early
-_SAVES_FROM, _SAVES_TO = 0.1, 0.95  # of the work: before it, settings are written; after it, results
+# Of the work: before it, settings are written; after it, results, which a busy machine makes early.
+_SAVES_FROM, _SAVES_TO = 0.1, 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def profile_of(
     ends = attempt.started_at + attempt.seconds
     first, last = began + _SAVES_FROM * (ends - began), began + _SAVES_TO * (ends - began)
     which = SaveFilter(store_only=uses_store, logs=logs)
-    if not any(which.accepts(write) for write in writes if first < write.at < began + _MIDST * (ends - began)):
+    if not any(which.accepts(write) for write in writes if first < write.at < last):
         # A program that keeps its only file open, say a database or a journal.
         which = SaveFilter(store_only=uses_store, from_start=False)
     if sinks:

@@ -28,7 +28,7 @@ from outlast.rehearse.scenario import ROUNDS
 from outlast.rehearse.script import Script, read_script
 from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
-from outlast.rehearse.verdict import Evidence, judge, what_was_not_exercised
+from outlast.rehearse.verdict import Evidence, judge, last_failure, what_was_not_exercised
 
 Confirm = Callable[[str], bool]
 _PLATFORM_LIMITS = Limits()
@@ -257,7 +257,7 @@ class _Rehearsal:
             results=tuple(results),
             between_baselines=tuple(between),
             nearest=tuple(nearest),
-            last_words=_last_words(stage, attempts[-1]),
+            last_words=_last_words(stage, attempts),
             outside=tuple(dict.fromkeys(url for batch in outcome.batches for url in batch.outside)),
             items=account_of(baselines[0].stage, stage, attempts[-1].number),
         )
@@ -333,7 +333,8 @@ def _not_fresh(first: Baseline, later: Baseline) -> CannotRehearse:
     )
 
 
-def _last_words(stage: Stage, last: Attempt) -> str:
-    """The last line of error output of an attempt that failed by itself."""
-    lines = [line for line in tail(stage.stderr(last.number)) if line.strip()] if last.kind is None else []
+def _last_words(stage: Stage, attempts: Sequence[Attempt]) -> str:
+    """The last line of error output of the last attempt that failed by itself."""
+    failed = last_failure(attempts)
+    lines = [line for line in tail(stage.stderr(failed.number)) if line.strip()] if failed is not None else []
     return lines[-1].strip() if lines else ""

@@ -171,7 +171,6 @@ def _budget(evidence: Evidence) -> str:
     used = f"{landed} interruption{'s' * (landed != 1)}"
     if own:
         used += f" and {own} failure{'s' * (own != 1)} of its own"
-    last = evidence.last
     text = (
         f"the retries are used up: {used} ended all {len(evidence.attempts)} attempts "
         f"(1 + {evidence.retries} retries), and the work is not finished"
@@ -179,10 +178,16 @@ def _budget(evidence: Evidence) -> str:
     cut = next((one for one in reversed(evidence.attempts) if one.cut_write is not None), None)
     if own and cut is not None:
         text += f"; attempt {cut.number} was killed while it wrote {cut.cut_write}"
-    if last.kind is None:
-        text += f"; attempt {last.number} left with exit code {last.exit_code}"
+    failed = last_failure(evidence.attempts)
+    if failed is not None:
+        text += f"; attempt {failed.number} left with exit code {failed.exit_code}"
         text += f": {evidence.last_words}" if evidence.last_words else ""
     return text
+
+
+def last_failure(attempts: Sequence[Attempt]) -> Attempt | None:
+    """The last attempt that ended by itself, and not well."""
+    return next((one for one in reversed(attempts) if one.ended_by == "exit"), None)
 
 
 def _name_different(evidence: Evidence) -> Iterator[str]:
