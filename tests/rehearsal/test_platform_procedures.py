@@ -104,9 +104,9 @@ NOTICES = [
     ("local", "[stop]", {}, "SIGTERM", "SIGTERM"),
     ("cloud-run", "[maintenance]", {}, "SIGTERM", "SIGTERM"),
     # The client for the node takes a while to load; until then SIGTERM is what a pod hears.
-    ("kubernetes", "[eviction]", {}, "SIGTERM kubernetes-pod", "SIGTERM"),
-    ("gke-spot", "[spot-reclaim]", {}, "SIGTERM kubernetes-node", "SIGTERM"),
-    ("gke-tpu", "[maintenance]", {}, "SIGTERM kubernetes-node", "SIGTERM"),
+    ("kubernetes", "[eviction: {at: 50s}]", {}, "SIGTERM kubernetes-pod", "SIGTERM"),
+    ("gke-spot", "[spot-reclaim: {at: 50s}]", {}, "SIGTERM kubernetes-node", "SIGTERM"),
+    ("gke-tpu", "[maintenance: {at: 50s}]", {}, "SIGTERM kubernetes-node", "SIGTERM"),
     ("slurm", "[{timeout: {signal: 40s}}]", {}, "SIGUSR1", "SIGTERM"),
     ("gce-spot", "[spot-reclaim]", {"preemption_notice": "120s"}, "gce-metadata preempted", "notice"),
     ("gce-spot", "[maintenance]", {}, "gce-metadata maintenance-event", "notice"),
@@ -119,7 +119,7 @@ NOTICES = [
 def test_a_notice_comes_by_the_platforms_door_and_the_job_leaves_in_time(
     platform: str, happens: str, given: dict[str, str], doors: str, ended_by: str, tmp_path: Path
 ) -> None:
-    (noticed,), _ = attempts_of(platform, happens_on(happens, **given), tmp_path, retries=0)
+    (noticed,), _ = attempts_of(platform, happens_on(happens, **given), tmp_path, program=JOB % 9000, retries=0)
     assert noticed.heard_from is not None
     assert noticed.heard_from == doors or noticed.heard_from in doors.split()
     assert (noticed.ended_by, noticed.exit_code, noticed.kind) == (ended_by, 143, "SIGTERM")
