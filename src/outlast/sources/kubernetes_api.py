@@ -4,6 +4,7 @@ The client does what is easy to get wrong (the service account's token, which is
 certificate); the JSON is read here, in pieces of a limited size and time.
 """
 
+import inspect
 import json
 import socket
 import time
@@ -96,21 +97,28 @@ class KubernetesApi:
 
     def node(self, name: str) -> Json:
         """A node; raises Forbidden, NotFound, SourceUnavailable."""
-        return self._object(lambda **how: self._core.read_node(name, **how))
+        return self._object(partial(self._read("read_node"), name))
 
     def pod(self, name: str, namespace: str) -> Json:
         """A pod; raises as `node`."""
-        return self._object(lambda **how: self._core.read_namespaced_pod(name, namespace, **how))
+        return self._object(partial(self._read("read_namespaced_pod"), name, namespace))
 
     def watch_node(self, name: str, since: str) -> Iterator[tuple[str, Json]]:
         """What happens to a node from a resource version on: (type, node); ends after a few minutes, and with the
         connection. Raises Forbidden, and SourceUnavailable too where the watch has expired (410).
         """
-        return self._watch(self._core.list_node, name, since)
+        return self._watch(self._read("list_node"), name, since)
 
     def watch_pod(self, name: str, namespace: str, since: str) -> Iterator[tuple[str, Json]]:
         """The same of a pod."""
-        return self._watch(lambda **how: self._core.list_namespaced_pod(namespace, **how), name, since)
+        return self._watch(partial(self._read("list_namespaced_pod"), namespace), name, since)
+
+    def _read(self, method: str) -> Callable[..., Any]:
+        """A method of the client without the check of its arguments that newer clients wrap around it, in Rust.
+
+        A thread that waits for an answer below Rust's frames when the interpreter ends aborts the process.
+        """
+        return partial(inspect.unwrap(getattr(type(self._core), method)), self._core)
 
     def _watch(self, list_all: Callable[..., Any], name: str, since: str) -> Iterator[tuple[str, Json]]:
         response = self._ask(
