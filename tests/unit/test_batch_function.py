@@ -78,7 +78,7 @@ def test_a_list_a_mapping_and_a_generator_say_the_same(place: Place) -> None:
 _CANNOT_BE_CALLED: dict[str, tuple[Callable, dict[str, Callable], str]] = {
     "no setup": (lambda items, weights: [], {}, r"the function .*\(items, weights\).*'weights'; .* give --setup"),
     "no place for setup's": (lambda items: [], {"setup": dict}, "the function .* and what setup returned: too many"),
-    "no arguments": (lambda: [], {}, "the function .* with a list of items: too many"),
+    "no arguments": (lambda: None, {}, "the function .* with a list of items: too many"),
     "a setup with one": (lambda items, model: [], {"setup": lambda path: path}, "setup .*with nothing: .*'path'"),
     "a load without": (lambda items: [], {"load": lambda: 1}, "load .* with an item: too many"),
 }
