@@ -296,9 +296,9 @@ def test_no_error_shows_a_password(url: str, opened: Callable[..., PostgresQueue
 
 def test_a_wrong_database_is_told_at_once() -> None:
     url, begun = postgres_server.server().url.removesuffix("postgres") + "nowhere", time.monotonic()
-    with pytest.raises(SettingsError, match='"nowhere" does not exist: make it .createdb'):
+    with pytest.raises(SettingsError, match=r'"nowhere" does not exist: make it .createdb'):
         PostgresQueue(url).stats()
-    with pytest.raises(SettingsError, match='"nobody-here" does not exist: make it .createuser'):
+    with pytest.raises(SettingsError, match=r'"nobody-here" does not exist: make it .createuser'):
         PostgresQueue(url.replace("postgres@", "nobody-here@")).stats()
     assert time.monotonic() - begun < 3
 

@@ -310,11 +310,22 @@ def test_dead_without_any(queue: str) -> None:
 
 def test_retry_makes_items_ready_again(queue: str) -> None:
     with_dead(queue)
-    assert run("queue", "retry", queue, "item-9").stdout == "no item is ready again: none of those named is dead\n"
+    said = run("queue", "retry", queue, "item-1", "item-9").stdout
+    assert (
+        said == "no item is ready again: none of those named is dead\nof those named, not there: item-9; not dead: 1\n"
+    )
     said = run("queue", "retry", queue, "item-0", "item-1").stdout
-    assert said == "1 item is ready again\n1 of those named: not dead, or not there\n"
+    assert said == "1 item is ready again\nof those named, not dead: 1\n"
+    assert run("queue", "retry", queue).stdout == "no item is ready again: none is dead\n"
     assert json.loads(run("queue", "retry", queue, "--done", "--json").stdout) == {"retried": 1}
     assert counts(queue)["ready"] == 3
+
+
+def test_a_queue_that_nobody_has_published_to_is_told_with_where_it_is(queue: str) -> None:
+    for command in ("retry", "show"):
+        said = run("queue", command, "sqlite:///wrok.db").stdout
+        assert said.endswith(f"nothing was ever published to this queue (sqlite:///{Path.cwd()}/wrok.db)\n")
+    assert not Path("wrok.db").exists()
 
 
 def test_export_gives_every_item_with_its_state(queue: str) -> None:

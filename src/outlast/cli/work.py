@@ -101,8 +101,9 @@ def work(*, queue: str, function: str, sink: str, as_json: bool, **options: Any)
     if as_json:
         click.echo(json.dumps(asdict(drained)))
     else:
-        dead = "" if drained.dead is None else f", {drained.dead:,} dead"
-        click.echo(f"nothing is left: {drained.computed:,} computed here, {drained.known:,} known already{dead}")
+        # A queue that does not know its dead does not know what is left, either.
+        ended, dead = ("nothing came", "") if drained.dead is None else ("nothing is left", f", {drained.dead:,} dead")
+        click.echo(f"{ended}: {drained.computed:,} computed here, {drained.known:,} known already{dead}")
 
 
 @contextmanager

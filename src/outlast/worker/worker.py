@@ -220,8 +220,8 @@ class Worker:
             return True
         if stats.done:
             self.console.info(
-                f"{stats.done} items are done already, whatever the sink and the version; outlast queue retry --done "
-                "makes them ready again"
+                f"{stats.done} {'item is' if stats.done == 1 else 'items are'} done already, whatever the sink and the "
+                "version; outlast queue retry --done makes what is done ready again"
             )
         self._end_of_work()
         return False
