@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ import outlast
 from outlast.errors import SinkUnreachable
 from outlast.testing import MemorySink
 
-ways, own = sys.argv[1], sys.argv[2] == "own"
+way, own = sys.argv[1], sys.argv[2] == "own"
 
 def mine(number, frame):
     pass
@@ -35,14 +34,14 @@ def children():
 
 class Sink(MemorySink):
     def prepare(self):
-        if ways == "prepare":
+        if way == "prepare":
             raise SinkUnreachable("no such server")
 
 def setup():
-    if ways == "setup":
+    if way == "setup":
         raise RuntimeError("no device")
 
-if ways == "a thread":
+if way == "a thread":
     import outlast.worker.worker as worker
     def broken(*_):
         raise RuntimeError("can't start new thread")
@@ -63,8 +62,8 @@ print(json.dumps({
     "said": said, "threads": of_a_worker(), "children": children(), "leased": queue.stats().leased,
     "signals": (signal.getsignal(signal.SIGTERM), signal.set_wakeup_fd(-1)) == before,
 }))
-if ways != "a thread":  # and the next one works as ever, and hears
-    ways = ""
+if way != "a thread":  # and the next one works as ever, and hears
+    way = ""
     assert job.run().computed == 2
     signal.raise_signal(signal.SIGTERM)
     for _ in range(500):
@@ -80,7 +79,7 @@ if ways != "a thread":  # and the next one works as ever, and hears
 @pytest.mark.parametrize("way", ["prepare", "setup", "a thread"])
 def test_a_worker_that_cannot_begin_leaves_nothing_behind(way: str, own: str, tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(_PROGRAM), way, own],
+        [sys.executable, "-c", _PROGRAM, way, own],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -110,7 +109,8 @@ def slow(items):
             time.sleep(60)
         yield item.id, 1
 
-job = outlast.batch(queue, sink="sqlite:///work.db", chunk=4, load=lambda item: 1 if sys.argv[1] == "ahead" else None)
+load = (lambda item: 1) if sys.argv[1] == "ahead" else None
+job = outlast.batch(queue, sink="sqlite:///work.db", chunk=4, load=load)
 threading.Thread(target=job(slow).run, daemon=True).start()
 assert begun.wait(30)
 if sys.argv[1] == "ahead":
@@ -121,7 +121,7 @@ sys.exit(3)
 
 @pytest.mark.parametrize("way", ["direct", "ahead"])
 def test_a_process_that_ends_with_its_worker_in_a_side_thread_gives_the_items_back(way: str, tmp_path: Path) -> None:
-    program = [sys.executable, "-c", textwrap.dedent(_IN_A_THREAD), way]
+    program = [sys.executable, "-c", _IN_A_THREAD, way]
     ran = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 3, ran.stderr
     assert "side thread" in ran.stderr
