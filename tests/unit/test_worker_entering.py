@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -10,20 +11,26 @@ import pytest
 import outlast
 
 _PROGRAM = """
-import json, os, signal, sys, threading, time
+import json, os, signal, socket, sys, threading, time
 from pathlib import Path
 import outlast
 from outlast.errors import SinkUnreachable
 from outlast.testing import MemorySink
 
-way, own = sys.argv[1], sys.argv[2] == "own"
+way, earlier = sys.argv[1:]
 
 def mine(number, frame):
     pass
 
-if own:
+ends = socket.socketpair()  # which live as long as the program
+for end in ends:
+    end.setblocking(False)
+if earlier == "a handler":
     signal.signal(signal.SIGTERM, mine)
-before = signal.getsignal(signal.SIGTERM), signal.set_wakeup_fd(-1)
+elif earlier == "a descriptor":
+    signal.set_wakeup_fd(ends[0].fileno())
+handler = signal.getsignal(signal.SIGTERM)
+descriptor = ends[0].fileno() if "descriptor" in earlier else -1
 
 def of_a_worker():
     of_the_process = {"outlast-guard", "outlast-backstop"}
@@ -38,6 +45,8 @@ class Sink(MemorySink):
             raise SinkUnreachable("no such server")
 
 def setup():
+    if earlier == "a later descriptor":
+        signal.set_wakeup_fd(ends[0].fileno())
     if way == "setup":
         raise RuntimeError("no device")
 
@@ -60,8 +69,9 @@ for _ in range(200):
     time.sleep(0.01)
 print(json.dumps({
     "said": said, "threads": of_a_worker(), "children": children(), "leased": queue.stats().leased,
-    "signals": (signal.getsignal(signal.SIGTERM), signal.set_wakeup_fd(-1)) == before,
+    "signals": (signal.getsignal(signal.SIGTERM), signal.set_wakeup_fd(-1)) == (handler, descriptor),
 }))
+earlier = ""
 if way != "a thread":  # and the next one works as ever, and hears
     way = ""
     assert job.run().computed == 2
@@ -75,11 +85,17 @@ if way != "a thread":  # and the next one works as ever, and hears
 """
 
 
-@pytest.mark.parametrize("own", ["own", "default"])
-@pytest.mark.parametrize("way", ["prepare", "setup", "a thread"])
-def test_a_worker_that_cannot_begin_leaves_nothing_behind(way: str, own: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("way", "earlier"),
+    [
+        *product(["prepare", "setup", "a thread"], ["nothing", "a handler"]),
+        ("setup", "a descriptor"),
+        ("setup", "a later descriptor"),
+    ],
+)
+def test_a_worker_that_cannot_begin_leaves_nothing_behind(way: str, earlier: str, tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, way, own],
+        [sys.executable, "-c", _PROGRAM, way, earlier],
         cwd=tmp_path,
         capture_output=True,
         text=True,
