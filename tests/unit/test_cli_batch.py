@@ -370,7 +370,7 @@ def test_results_are_copied_to_a_sink_of_another_kind_and_known_there(queue: str
     old.prepare()
     names = [f"item-{number}" for number in range(30 if target == "new" else 2500)]
     old.store([Result(name, '{"label": "Ä"}', "1", 3) for name in names])
-    for _ in range(2):  # as after a kill
+    for _ in range(2):  # the second time nothing changes
         said = run("sink", "copy", old.url, target, "--json")
         assert (said.exit_code, json.loads(said.stdout)) == (0, {"copied": len(names)})
     run("sink", "compact", target)

@@ -1,18 +1,15 @@
 """`outlast sink`: joins the parts in which results have gathered, and copies results to another sink."""
 
 import json
-from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 
 import click
 
 from outlast.errors import SettingsError
-from outlast.items import CompactableSink, Result, Sink
+from outlast.items import CompactableSink
 from outlast.registry import open_sink
 from outlast.urls import masked
-
-_MOST_RESULTS = 1000  # stored at a time
-_MOST_BYTES = 8 << 20
+from outlast.worker.copying import copy_results
 
 
 @click.group()
@@ -66,29 +63,5 @@ def copy(*, source: str, target: str, as_json: bool) -> None:
         raise SettingsError(f"FROM and TO are both {masked(source)!r}; nothing was copied")
     with ExitStack() as stack:
         read, written = (stack.enter_context(closing(open_sink(url))) for url in (source, target))
-        count = _copied(read, written)
+        count = copy_results(read, written)
     click.echo(json.dumps({"copied": count}) if as_json else f"{count:,} results copied")
-
-
-def _copied(source: Sink, target: Sink) -> int:
-    count = 0
-    for piece in _pieces(source.results()):
-        if not count:  # FROM can be read
-            target.prepare()
-        target.store(piece)
-        count += len(piece)
-    return count
-
-
-def _pieces(results: Iterable[Result]) -> Iterator[list[Result]]:
-    """The results, as many at a time as memory surely holds."""
-    piece: list[Result] = []
-    held = 0
-    for one in results:
-        piece.append(one)
-        held += len(one.value)
-        if len(piece) >= _MOST_RESULTS or held >= _MOST_BYTES:
-            yield piece
-            piece, held = [], 0
-    if piece:
-        yield piece

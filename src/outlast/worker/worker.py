@@ -253,7 +253,8 @@ class Worker:
             self._supply.stop()
             self._leasing.give_back_unseen()
         except ExitingError as trouble:
-            self.console.tell(trouble)
+            if str(trouble) != str(error):  # which may be what made it leave
+                self.console.tell(trouble)
             if error is None:
                 raise
         finally:
