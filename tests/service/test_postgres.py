@@ -6,10 +6,13 @@ import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 
+from outlast.cli.main import main
 from outlast.errors import ExitingError, QueueUnreachable, SettingsError, SinkUnreachable
 from outlast.items import Draft, Failure, Lease, Result
 from outlast.postgresql import PostgresDatabase, one_trip
@@ -329,7 +332,7 @@ def test_a_user_without_rights_is_told_which_is_missing_before_any_work() -> Non
         taken(watching)
 
 
-def test_a_table_that_is_not_there_is_told_with_those_that_are() -> None:
+def test_a_table_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
     url = fresh_database()
     PostgresQueue(url).publish(drafts(1))
     for table in ("feats", "Labels", "a.t"):
@@ -342,6 +345,12 @@ def test_a_table_that_is_not_there_is_told_with_those_that_are() -> None:
     assert "LINE" not in str(raised.value)
     for table in ("feats", "Labels", "a.t"):
         assert list(PostgresSink(f"{url}?table={table}").results()) == []
+    target = tmp_path / "new.db"
+    for source in (f"{url}?table=feat", f"{url.rpartition('/')[0]}/nowhere"):
+        said = CliRunner().invoke(main, ["sink", "copy", source, f"sqlite:///{target}"])
+        assert said.exit_code == 78
+        assert said.stderr.count("\n") == 1
+    assert not target.exists()
 
 
 def test_a_server_that_is_waited_for_is_told_once(
