@@ -306,7 +306,7 @@ def test_the_explicit_form_refuses_a_time_limit_that_it_cannot_watch(place: Plac
 def test_a_sink_for_thousands_warns_of_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], most: int
 ) -> None:
-    monkeypatch.setattr("outlast.worker.worker._FEW_ITEMS", most)
+    monkeypatch.setattr("outlast.worker.worker.FEW_ITEMS", most)
     outlast.batch(Place().queue, sink=str(tmp_path / "results"), chunk=6)(_twice).run()
     assert ("parquet:FOLDER" in capsys.readouterr().err) is (most == 3)
 
