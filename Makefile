@@ -49,6 +49,6 @@ $(VENV)/.made: scripts/make-venv
 	@touch $@
 
 $(VENV)/.%: pyproject.toml $(VENV)/.made
-	@echo "installing outlast[$*] into $(VENV)"
+	@echo "installing outlast[$*] into $(VENV) (a minute or more)"
 	@$(PIP) install --editable '.[$*]'
 	@touch $@

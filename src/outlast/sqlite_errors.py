@@ -4,6 +4,7 @@ Source of the codes and their causes: SQLite's documentation, Result and Error C
 """
 
 import errno
+import re
 import sqlite3
 
 # By the primary code, which is the low byte of an extended one.
@@ -13,11 +14,14 @@ _DAMAGED = {
         "it is damaged: keep a copy of it with its -wal, save what can be read with `sqlite3 FILE .recover`, and begin "
         "a new one; nothing was changed"
     ),
-    sqlite3.SQLITE_ERROR: (
-        "it lacks what is asked for: tables were dropped or changed, or it is another program's file; nothing was "
-        "changed"
-    ),
 }
+# SQLite has one code for these and for every mistake in a statement, which would be ours; so by the text.
+_OTHER_TABLES = re.compile(
+    r"no such (table|column)|has no column named|ON CONFLICT clause does not match|there is already an? |is a view"
+)
+_LACKS = (
+    "it lacks what is asked for: tables were dropped or changed, or it is another program's file; nothing was changed"
+)
 _WILL_NOT_TAKE = (
     "it does not take what is to be written: a trigger or a rule of its table forbids it; nothing was changed"
 )
@@ -46,14 +50,16 @@ _PASSING = {
     ),
     sqlite3.SQLITE_NOMEM: "this machine is out of memory: give the container more, or take smaller chunks",
 }
+_NO_RIGHTS = "this user may not read or make it there: give rights on the folder, or name another"
+_THROUGH_A_FILE = "a part of its path is a file: name another"
 _OF_FILES = {
     errno.ENOSPC: _PASSING[sqlite3.SQLITE_FULL],
     errno.EDQUOT: _PASSING[sqlite3.SQLITE_FULL],
     errno.EROFS: _PASSING[sqlite3.SQLITE_READONLY],
-    errno.EACCES: "this user may not read or make it there: give rights on the folder, or name another",
-    errno.EPERM: "this user may not read or make it there: give rights on the folder, or name another",
-    errno.ENOTDIR: "a part of its path is a file: name another",
-    errno.EEXIST: "a part of its path is a file: name another",
+    errno.EACCES: _NO_RIGHTS,
+    errno.EPERM: _NO_RIGHTS,
+    errno.ENOTDIR: _THROUGH_A_FILE,
+    errno.EEXIST: _THROUGH_A_FILE,
 }
 
 
@@ -61,7 +67,7 @@ def for_a_human(error: sqlite3.DatabaseError) -> str | None:
     """What is wrong and what to do, where no retry helps; None where one may."""
     if isinstance(error, sqlite3.IntegrityError | sqlite3.DataError):
         return f"{_WILL_NOT_TAKE} ({error})"
-    what = _DAMAGED.get(_code(error))
+    what = _LACKS if is_a_statements(error) and _OTHER_TABLES.search(str(error)) else _DAMAGED.get(_code(error))
     return None if what is None else f"{what} ({error})"
 
 
@@ -72,6 +78,11 @@ def for_a_retry(error: sqlite3.DatabaseError | OSError) -> str:
     else:
         said, advice = str(error), _PASSING.get(_code(error))
     return said if advice is None else f"{said}: {advice}"
+
+
+def is_a_statements(error: sqlite3.DatabaseError) -> bool:
+    """Whether SQLite says that a statement is wrong, or that what it names is not there."""
+    return _code(error) == sqlite3.SQLITE_ERROR
 
 
 def _code(error: sqlite3.DatabaseError) -> int:

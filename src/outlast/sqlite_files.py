@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from outlast.errors import ExitingError, SettingsError
 from outlast.mounts import file_system_of
-from outlast.sqlite_errors import for_a_human, for_a_retry
+from outlast.sqlite_errors import for_a_human, for_a_retry, is_a_statements
 
 # Write-ahead logging keeps an index in shared memory, which works on one machine only, and on these file systems not
 # even there (SQLite's documentation, Write-Ahead Logging, section 1, 2026-11-30).
@@ -219,7 +219,7 @@ class SqliteFile:
             human = for_a_human(error)
             if human is not None:
                 raise SettingsError(f"{self._setting}={self.path!r}: {human}") from error
-            if not isinstance(error, sqlite3.OperationalError):
+            if not isinstance(error, sqlite3.OperationalError) or is_a_statements(error):
                 raise
             raise self._unreachable(f"{self._setting}={self.path!r}: {for_a_retry(error)}") from error
         except OSError as error:

@@ -139,6 +139,39 @@ def test_a_handler_of_the_user_is_called_too_and_is_put_back_after_the_loop(tmp_
     assert finished.out.endswith("mine 15\n")
 
 
+def test_a_closed_terminal_stops_a_job_with_a_save(tmp_path: Path) -> None:
+    with Program(START + LOOP, tmp_path) as running:
+        running.wait_for("begun").send(signal.SIGHUP)
+        assert running.leave().code == 143
+    (stopped,) = events(tmp_path, "Stopped")
+    assert stopped["step"] == commits(tmp_path)[-1] >= 7
+
+
+OF_A_JOB = f"{START}os.kill(os.getpid(), signal.SIGHUP)\ntime.sleep(0.1)\n{STEP_LOOP}"
+OF_A_WORKER = """
+import os, time
+import outlast
+from outlast.testing import MemorySink
+
+def infer(items):
+    os.kill(os.getpid(), signal.SIGHUP)
+    time.sleep(0.1)
+    return [print("a step") for _ in items]
+
+queue = outlast.Queue("sqlite:///work.db")
+queue.publish(dict.fromkeys("abcdefgh"))
+assert outlast.batch(queue, sink=MemorySink(), chunk=4)(infer).run().computed == 8
+"""
+
+
+@pytest.mark.parametrize("program", [OF_A_JOB, OF_A_WORKER], ids=["job", "worker"])
+def test_a_closed_terminal_is_left_to_a_handler_of_the_user(program: str, tmp_path: Path) -> None:
+    left = run(EARLIER_HANDLER + "signal.signal(signal.SIGHUP, mine)\n" + program, tmp_path)
+    assert left.code == 0, left.err
+    assert left.out.count("a step") == 8
+    assert "mine 1\n" in left.out
+
+
 @pytest.mark.parametrize("leaves", ["sys.exit(0)", "raise KeyboardInterrupt"])
 def test_a_handler_of_the_user_that_leaves_does_not_look_like_success(leaves: str, tmp_path: Path) -> None:
     handler = f"import signal, sys\ndef mine(number, frame):\n    {leaves}\nsignal.signal(signal.SIGTERM, mine)\n"

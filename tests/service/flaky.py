@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 
 _CHUNK = 64 << 10
+_NOT_IMPLEMENTED = b"HTTP/1.1 501 Not Implemented\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _METHODS = (b"GET", b"HEAD", b"PUT", b"POST", b"DELETE")
 
 
@@ -20,6 +21,7 @@ class FlakyProxy:
     cut_answers_times: int = 0
     lose_answers_times: int = 0
     is_down: bool = False
+    not_implemented: str = ""  # requests that begin so are answered with 501
     bytes_up: int = 0
     cuts: int = 0
     requests: list[str] = field(default_factory=list)  # "METHOD /path?query" of each whose head began a piece
@@ -64,6 +66,9 @@ class FlakyProxy:
         with contextlib.suppress(OSError):
             while data := client.recv(_CHUNK):
                 if self.is_down:
+                    break
+                if self.not_implemented and data.startswith(self.not_implemented.encode()):
+                    client.sendall(_NOT_IMPLEMENTED)
                     break
                 server.sendall(data)
                 passed += len(data)

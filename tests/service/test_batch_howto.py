@@ -1,6 +1,5 @@
 """The how-to pages of batch work, followed on real servers: the same program on SQLite, PostgreSQL and Pub/Sub."""
 
-import csv
 import json
 import os
 import sqlite3
@@ -16,7 +15,7 @@ from docs_pages import ROOT, read_page
 from service import postgres_server, pubsub_server
 
 LABEL = read_page((ROOT / "docs" / "first-batch.md").read_text()).files["label.py"]
-TEXTS = ["great sound I love it", "came late and broken", "fine"]
+REVIEWS = read_page((ROOT / "docs" / "howto" / "batch-postgresql.md").read_text()).files["reviews.csv"]
 LABELS = ["good", "bad", "good"]
 
 
@@ -75,8 +74,7 @@ def test_the_commands_of_the_page_do_the_same_everywhere(
 def follow(lines: list[str], folder: Path, variables: dict[str, str]) -> list[str]:
     """Runs lines in a shell, beside the program and the input of the pages; what each printed."""
     (folder / "label.py").write_text(LABEL)
-    with (folder / "reviews.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([["id", "text"], *([f"r-{n}", text] for n, text in enumerate(TEXTS))])
+    (folder / "reviews.csv").write_text(REVIEWS)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     said = []
@@ -107,7 +105,7 @@ def test_results_on_sqlite_are_copied_to_postgresql_and_not_computed_again(tmp_p
     follow([before.format("'sqlite:///work.db?table=labels'")], tmp_path, variables)
     said = follow(lines_below("From SQLite to PostgreSQL in the middle", "batch-postgresql.md"), tmp_path, variables)
     assert [line.strip() for line in said] == [
-        "3 results copied",
+        "3 results copied: 3 of version words-1",
         "3 new, 0 already there, 0 rejected",
         "nothing is left: 0 computed here, 3 known already, 0 dead",
     ]

@@ -103,6 +103,23 @@ def test_many_objects_are_removed_by_few_requests_where_the_service_can(
     assert [one.name for one in store.list("")] == ["other/1"]
 
 
+@pytest.mark.parametrize("scheme", ["s3"], indirect=True)
+def test_a_service_that_removes_one_object_at_a_time_is_asked_so(
+    impatient: None, proxy: FlakyProxy, scheme: str
+) -> None:
+    store = servers.store_at(servers.fresh_url(scheme), **through(scheme, proxy.address))
+    names = [f"parts/{number}" for number in range(5)]
+    for name in names:
+        store.create(name, b"a part")
+    assert isinstance(store, BulkStore)
+    proxy.not_implemented = "POST "
+    store.delete_all(names[:3])
+    begun = time.monotonic()
+    store.delete_all(["parts/0", *names[3:]])  # it is known by now
+    assert time.monotonic() - begun < 1.0
+    assert not store.list("")
+
+
 # --- lost answers and broken connections ------------------------------------------------------------
 
 

@@ -19,8 +19,9 @@ from click.testing import Result as Ended
 
 from outlast.cli.main import main
 from outlast.cli.progress import Look, Rate, progress
-from outlast.items import Draft, Failure, LeasedItem, Result
-from outlast.registry import open_queue, open_sink
+from outlast.errors import QueueUnreachable
+from outlast.items import Draft, Failure
+from outlast.registry import open_queue
 from outlast.testing import MemorySink
 
 _OUTLAST = [sys.executable, "-c", "from outlast.cli.main import main; main()"]
@@ -140,6 +141,20 @@ def test_a_publish_that_breaks_off_says_that_it_can_be_run_again(queue: str) -> 
     said = run("publish", queue, "good.txt", "bad.csv")
     assert "cut short, with 2 rows looked at; what was published stays, so run it again" in said.stderr
     assert counts(queue)["ready"] == 2
+
+
+def test_a_publish_that_breaks_off_before_anything_was_new_says_nothing_of_what_stays(
+    queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise QueueUnreachable("no answer")
+
+    monkeypatch.setattr("outlast.queues.sqlite.SqliteQueue.publish", refuse)
+    Path("good.txt").write_text("a\nb\n")
+    said = run("publish", queue, "good.txt")
+    assert said.exit_code == 75
+    assert "cut short" in said.stderr
+    assert "what was published stays" not in said.stderr
 
 
 def test_publish_needs_no_place_for_temporary_files(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,11 +310,22 @@ def test_dead_without_any(queue: str) -> None:
 
 def test_retry_makes_items_ready_again(queue: str) -> None:
     with_dead(queue)
-    assert run("queue", "retry", queue, "item-9").stdout == "no item is ready again: none of those named is dead\n"
+    said = run("queue", "retry", queue, "item-1", "item-9").stdout
+    assert (
+        said == "no item is ready again: none of those named is dead\nof those named, not there: item-9; not dead: 1\n"
+    )
     said = run("queue", "retry", queue, "item-0", "item-1").stdout
-    assert said == "1 item is ready again\n1 of those named: not dead, or not there\n"
+    assert said == "1 item is ready again\nof those named, not dead: 1\n"
+    assert run("queue", "retry", queue).stdout == "no item is ready again: none is dead\n"
     assert json.loads(run("queue", "retry", queue, "--done", "--json").stdout) == {"retried": 1}
     assert counts(queue)["ready"] == 3
+
+
+def test_a_queue_that_nobody_has_published_to_is_told_with_where_it_is(queue: str) -> None:
+    for command in ("retry", "show"):
+        said = run("queue", command, "sqlite:///wrok.db").stdout
+        assert said.endswith(f"nothing was ever published to this queue (sqlite:///{Path.cwd()}/wrok.db)\n")
+    assert not Path("wrok.db").exists()
 
 
 def test_export_gives_every_item_with_its_state(queue: str) -> None:
@@ -327,46 +353,6 @@ def test_what_is_no_queue_is_told_in_one_line(command: str) -> None:
     assert said.exit_code == 78
     assert said.stderr.count("\n") == 1
     assert "work.db" in said.stderr
-
-
-# --- sink -------------------------------------------------------------------------------------------
-
-
-def test_a_sink_without_parts_cannot_be_compacted(queue: str) -> None:
-    said = run("sink", "compact", "sqlite:///results.db?table=labels")
-    assert said.exit_code == 78
-    assert "nothing to compact" in said.stderr
-
-
-@pytest.mark.parametrize("target", ["sqlite:///new.db?table=labels", "jsonl:new.jsonl", "parquet:new", "new"])
-def test_results_are_copied_to_a_sink_of_another_kind_and_known_there(queue: str, target: str) -> None:
-    old = open_sink("sqlite:///results.db?table=labels")
-    old.prepare()
-    names = [f"item-{number}" for number in range(30 if target == "new" else 2500)]
-    old.store([Result(name, '{"label": "Ä"}', "1", 3) for name in names])
-    for _ in range(2):  # as after a kill
-        said = run("sink", "copy", old.url, target, "--json")
-        assert (said.exit_code, json.loads(said.stdout)) == (0, {"copied": len(names)})
-    run("sink", "compact", target)
-    new = open_sink(target)
-    assert {one.id: one.value for one in new.results()} == dict.fromkeys(names, '{"label": "Ä"}')
-    known = new.known([LeasedItem(names[-1], "1", 5), LeasedItem("another", "1", 1)])
-    assert {name: one.version for name, one in known.items()} == {names[-1]: "1"}
-
-
-def test_a_sink_that_is_not_there_is_not_copied(queue: str) -> None:
-    for source in (
-        "sqlite:///typo.db?table=labels",
-        "sqlite:///new.db",
-        "jsonl:typo.jsonl",
-        "parquet:typo",
-        "parquet:typo/deeper",
-        "typo",
-    ):
-        said = run("sink", "copy", source, "sqlite:///new.db")
-        assert said.exit_code == 78
-        assert said.stderr.count("\n") == 1
-    assert list(Path().iterdir()) == []
 
 
 # --- progress ---------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ import os
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -49,89 +51,139 @@ def test_the_log_stays_short_though_one_reader_begins_before_another_ends(
     assert log < _WRITES * _BYTES / 2
 
 
-_SAYS: dict[str, tuple[type[Exception], str]] = {
-    "a full disk": (QueueUnreachable, "is full: make room"),
-    "read-only": (QueueUnreachable, "readonly database: this user may not write it"),
-    "a folder": (SettingsError, "is there and no regular file"),
-    "a pipe": (SettingsError, "is there and no regular file"),
-    "locked": (QueueUnreachable, "is locked: another program holds it"),
-    "no SQLite file": (SettingsError, "it is no SQLite file"),
-    "damaged": (SettingsError, r"it is damaged: keep a copy .* \.recover"),
-    "another program's": (SettingsError, "it lacks what is asked for: tables were dropped"),
-    "a trigger": (SettingsError, "it does not take what is to be written"),
-    "an unwilling disk": (QueueUnreachable, "disk I/O error: the disk, or a network mount"),
-    "a path through a file": (QueueUnreachable, "a part of its path is a file"),
-    "rights": (QueueUnreachable, "Permission denied: this user may not"),
+# Each makes a file at the path, or near it, and breaks it.
+_Breaks = Callable[[Path, ExitStack], SqliteFile]
+
+
+def _file(path: Path) -> SqliteFile:
+    return SqliteFile(str(path), setting="queue", unreachable=QueueUnreachable)
+
+
+def _used(path: Path, *statements: str) -> SqliteFile:
+    """A file that is open and has a table of 20 rows, and then does what the statements say."""
+    file = _file(path)
+    with file.writing(durable=True) as connection:
+        connection.execute("CREATE TABLE t (x BLOB)")
+        connection.executemany("INSERT INTO t VALUES (zeroblob(3000))", [()] * 20)
+    with file.reading() as connection:
+        for statement in statements:
+            connection.execute(statement)
+    return file
+
+
+def _does(*statements: str) -> _Breaks:
+    return lambda path, _: _used(path, *statements)
+
+
+def _folder(path: Path, _: ExitStack) -> SqliteFile:
+    path.mkdir()
+    return _file(path)
+
+
+def _pipe(path: Path, _: ExitStack) -> SqliteFile:
+    os.mkfifo(path)
+    return _file(path)
+
+
+def _through_a_file(path: Path, _: ExitStack) -> SqliteFile:
+    path.write_text("")
+    return _file(path / "more.db")
+
+
+def _notes(path: Path, _: ExitStack) -> SqliteFile:
+    path.write_text("these are my notes " * 100)
+    return _file(path)
+
+
+def _locked(path: Path, ends: ExitStack) -> SqliteFile:
+    ends.enter_context(pytest.MonkeyPatch.context()).setattr(sqlite_files, "_PATIENCE_SECONDS", 0.0)
+    file = _used(path, "PRAGMA busy_timeout=10")
+    ends.enter_context(closing(sqlite3.connect(path, isolation_level=None))).execute("BEGIN IMMEDIATE")
+    return file
+
+
+def _damaged(path: Path, _: ExitStack) -> SqliteFile:
+    file = _used(path)
+    file.close()
+    content = bytearray(path.read_bytes())
+    content[4096 : 4096 + 200] = b"\xff" * 200
+    path.write_bytes(content)
+    return file
+
+
+def _fails_to_open(error: Exception) -> _Breaks:
+    def broken(path: Path, ends: ExitStack) -> SqliteFile:
+        def fail(*_: object) -> None:
+            raise error
+
+        ends.enter_context(pytest.MonkeyPatch.context()).setattr(SqliteFile, "_open", fail)
+        return _file(path)
+
+    return broken
+
+
+def _unwilling() -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMMAP  # as with an extended code of SQLite's own
+    return error
+
+
+_CASES: dict[str, tuple[_Breaks, type[Exception], str]] = {
+    "a full disk": (_does("PRAGMA max_page_count=20"), QueueUnreachable, "is full: make room"),
+    "read-only": (_does("PRAGMA query_only=1"), QueueUnreachable, "readonly database: this user may not write it"),
+    "a folder": (_folder, SettingsError, "is there and no regular file"),
+    "a pipe": (_pipe, SettingsError, "is there and no regular file"),
+    "locked": (_locked, QueueUnreachable, "is locked: another program holds it"),
+    "no SQLite file": (_notes, SettingsError, "it is no SQLite file"),
+    "damaged": (_damaged, SettingsError, r"it is damaged: keep a copy .* \.recover"),
+    "another program's": (_does("DROP TABLE t"), SettingsError, "it lacks what is asked for: tables were dropped"),
+    "another column": (
+        _does("ALTER TABLE t RENAME COLUMN x TO y"),
+        SettingsError,
+        "it lacks what is asked for: tables were dropped",
+    ),
+    "a trigger": (
+        _does("CREATE TRIGGER no BEFORE INSERT ON t BEGIN SELECT RAISE(ABORT, 'no'); END"),
+        SettingsError,
+        "it does not take what is to be written",
+    ),
+    "an unwilling disk": (
+        _fails_to_open(_unwilling()),
+        QueueUnreachable,
+        "disk I/O error: the disk, or a network mount",
+    ),
+    "a path through a file": (_through_a_file, QueueUnreachable, "a part of its path is a file"),
+    "rights": (
+        _fails_to_open(PermissionError(errno.EACCES, "Permission denied")),
+        QueueUnreachable,
+        "Permission denied: this user may not",
+    ),
 }
 
 
-@pytest.mark.parametrize("case", _SAYS)
-def test_what_is_wrong_with_a_file_is_said_with_what_to_do(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    error, says = _SAYS[case]
-    path = tmp_path / "work.db"
-    if case == "a folder":
-        path.mkdir()
-    elif case == "a pipe":
-        os.mkfifo(path)
-    elif case == "a path through a file":
-        path.write_text("")
-        path /= "more.db"
-    elif case == "no SQLite file":
-        path.write_text("these are my notes " * 100)
-    file = SqliteFile(str(path), setting="queue", unreachable=QueueUnreachable)
-    if case not in ("a folder", "a pipe", "a path through a file", "no SQLite file"):
-        with file.writing(durable=True) as connection:
-            connection.execute("CREATE TABLE t (x BLOB, y INTEGER CHECK (y < 10))")
-            connection.executemany("INSERT INTO t VALUES (zeroblob(3000), 1)", [()] * 20)
-    _break(case, file, path, monkeypatch)
-    with pytest.raises(error, match=says) as caught:
-        _use(file, 20 if case == "a trigger" else 1)
-    assert str(caught.value).startswith(f"queue='{path}': ")
-    assert str(path) in str(caught.value)
-
-
-def _use(file: SqliteFile, number: int) -> None:
+def _use(file: SqliteFile) -> None:
     with file.writing(durable=True) as connection:
         assert connection.execute("SELECT sum(length(x)) FROM t").fetchone() == (60_000,)
-        connection.execute("INSERT INTO t VALUES (zeroblob(90000), ?)", (number,))
+        connection.execute("INSERT INTO t VALUES (zeroblob(90000))")
 
 
-def _break(case: str, file: SqliteFile, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if case == "a full disk":
-        with file.reading() as connection:
-            connection.execute("PRAGMA max_page_count=20")
-    elif case == "read-only":
-        with file.reading() as connection:
-            connection.execute("PRAGMA query_only=1")
-    elif case == "locked":
-        monkeypatch.setattr(sqlite_files, "_PATIENCE_SECONDS", 0.0)
-        with file.reading() as connection:
-            connection.execute("PRAGMA busy_timeout=10")
-        other = sqlite3.connect(path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        monkeypatch.setattr(file, "other", other, raising=False)  # lives as long as the test
-    elif case == "damaged":
-        file.close()
-        content = bytearray(path.read_bytes())
-        content[4096 : 4096 + 200] = b"\xff" * 200
-        path.write_bytes(content)
-    elif case == "another program's":
-        with file.writing(durable=True) as connection:
-            connection.execute("DROP TABLE t")
-    elif case in ("an unwilling disk", "rights"):
-        failed: Exception = PermissionError(errno.EACCES, "Permission denied")
-        if case == "an unwilling disk":
-            failed = sqlite3.OperationalError("disk I/O error")
-            failed.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMMAP  # as with an extended code of SQLite's own
+@pytest.mark.parametrize("case", _CASES)
+def test_what_is_wrong_with_a_file_is_said_with_what_to_do(case: str, tmp_path: Path) -> None:
+    breaks, error, says = _CASES[case]
+    with ExitStack() as ends:
+        file = breaks(tmp_path / "work.db", ends)
+        ends.callback(file.close)
+        with pytest.raises(error, match=says) as caught:
+            _use(file)
+    assert str(caught.value).startswith(f"queue='{file.path}': ")
 
-        def fail(*_: object) -> None:
-            raise failed
 
-        file.close()
-        monkeypatch.setattr("outlast.sqlite_files.refuse_places_without_shared_memory", lambda *_, **__: None)
-        monkeypatch.setattr(SqliteFile, "_open", fail)
+@pytest.mark.parametrize("mistake", ["SELEC 1", "SELECT no_such_function(1)"])
+def test_a_mistake_of_our_own_is_not_taken_for_one_of_the_user(mistake: str, tmp_path: Path) -> None:
+    file = _used(tmp_path / "work.db")
+    with pytest.raises(sqlite3.OperationalError, match=r"syntax error|no such function"), file.reading() as connection:
+        connection.execute(mistake)
+    file.close()
 
 
 @pytest.mark.parametrize("rolled_back", [True, False])

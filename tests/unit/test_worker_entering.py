@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-import textwrap
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -11,20 +11,26 @@ import pytest
 import outlast
 
 _PROGRAM = """
-import json, os, signal, sys, threading, time
+import json, os, signal, socket, sys, threading, time
 from pathlib import Path
 import outlast
 from outlast.errors import SinkUnreachable
 from outlast.testing import MemorySink
 
-ways, own = sys.argv[1], sys.argv[2] == "own"
+way, earlier = sys.argv[1:]
 
 def mine(number, frame):
     pass
 
-if own:
+ends = socket.socketpair()  # which live as long as the program
+for end in ends:
+    end.setblocking(False)
+if earlier == "a handler":
     signal.signal(signal.SIGTERM, mine)
-before = signal.getsignal(signal.SIGTERM), signal.set_wakeup_fd(-1)
+elif earlier == "a descriptor":
+    signal.set_wakeup_fd(ends[0].fileno())
+handler = signal.getsignal(signal.SIGTERM)
+descriptor = ends[0].fileno() if "descriptor" in earlier else -1
 
 def of_a_worker():
     of_the_process = {"outlast-guard", "outlast-backstop"}
@@ -35,14 +41,16 @@ def children():
 
 class Sink(MemorySink):
     def prepare(self):
-        if ways == "prepare":
+        if way == "prepare":
             raise SinkUnreachable("no such server")
 
 def setup():
-    if ways == "setup":
+    if earlier == "a later descriptor":
+        signal.set_wakeup_fd(ends[0].fileno())
+    if way == "setup":
         raise RuntimeError("no device")
 
-if ways == "a thread":
+if way == "a thread":
     import outlast.worker.worker as worker
     def broken(*_):
         raise RuntimeError("can't start new thread")
@@ -61,10 +69,11 @@ for _ in range(200):
     time.sleep(0.01)
 print(json.dumps({
     "said": said, "threads": of_a_worker(), "children": children(), "leased": queue.stats().leased,
-    "signals": (signal.getsignal(signal.SIGTERM), signal.set_wakeup_fd(-1)) == before,
+    "signals": (signal.getsignal(signal.SIGTERM), signal.set_wakeup_fd(-1)) == (handler, descriptor),
 }))
-if ways != "a thread":  # and the next one works as ever, and hears
-    ways = ""
+earlier = ""
+if way != "a thread":  # and the next one works as ever, and hears
+    way = ""
     assert job.run().computed == 2
     signal.raise_signal(signal.SIGTERM)
     for _ in range(500):
@@ -76,11 +85,17 @@ if ways != "a thread":  # and the next one works as ever, and hears
 """
 
 
-@pytest.mark.parametrize("own", ["own", "default"])
-@pytest.mark.parametrize("way", ["prepare", "setup", "a thread"])
-def test_a_worker_that_cannot_begin_leaves_nothing_behind(way: str, own: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("way", "earlier"),
+    [
+        *product(["prepare", "setup", "a thread"], ["nothing", "a handler"]),
+        ("setup", "a descriptor"),
+        ("setup", "a later descriptor"),
+    ],
+)
+def test_a_worker_that_cannot_begin_leaves_nothing_behind(way: str, earlier: str, tmp_path: Path) -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(_PROGRAM), way, own],
+        [sys.executable, "-c", _PROGRAM, way, earlier],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -110,7 +125,8 @@ def slow(items):
             time.sleep(60)
         yield item.id, 1
 
-job = outlast.batch(queue, sink="sqlite:///work.db", chunk=4, load=lambda item: 1 if sys.argv[1] == "ahead" else None)
+load = (lambda item: 1) if sys.argv[1] == "ahead" else None
+job = outlast.batch(queue, sink="sqlite:///work.db", chunk=4, load=load)
 threading.Thread(target=job(slow).run, daemon=True).start()
 assert begun.wait(30)
 if sys.argv[1] == "ahead":
@@ -121,7 +137,7 @@ sys.exit(3)
 
 @pytest.mark.parametrize("way", ["direct", "ahead"])
 def test_a_process_that_ends_with_its_worker_in_a_side_thread_gives_the_items_back(way: str, tmp_path: Path) -> None:
-    program = [sys.executable, "-c", textwrap.dedent(_IN_A_THREAD), way]
+    program = [sys.executable, "-c", _IN_A_THREAD, way]
     ran = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 3, ran.stderr
     assert "side thread" in ran.stderr

@@ -32,7 +32,6 @@ _OF_A_MIGRATION = {
     "SIGTSTP": "the task is about to be moved to another machine: connections may break, and time will have passed",
     "SIGCONT": "the task goes on after a pause; it may be on another machine",
 }
-_HANG_UP = signal.SIGHUP
 _BEFORE_A_LIMIT = frozenset({"SIGUSR1", "SIGUSR2"})
 # A signal further ahead of the limit than an hour (and the minute that Slurm may be early) is no warning of it, but
 # perhaps of a preemption, which leaves much less.
@@ -43,7 +42,7 @@ def disruption_of(name: str, surroundings: Surroundings) -> Disruption:
     """What the signal of that name, heard now, says will happen."""
     if name in surroundings.facts.migration_signals:
         return Disruption(name, _OF_A_MIGRATION.get(name, "the task is being moved to another machine"), "advisory")
-    if name == _HANG_UP.name:
+    if name == signal.SIGHUP.name:
         return Disruption(name, f"{name}: the terminal was closed", "final")
     if name not in _BEFORE_A_LIMIT:
         return Disruption(name, f"{name} from the platform or the user", "final")
@@ -78,15 +77,15 @@ class SignalListener:
     def __init__(self, board: NoticeBoard, surroundings: Surroundings) -> None:
         self._board, self._surroundings = board, surroundings
         names = [name for name in surroundings.facts.notice_sources if name.startswith("SIG")]
-        self._always = tuple(signal.Signals[name] for name in (*names, *surroundings.facts.migration_signals))
-        self._signals = self._always
+        self._of_the_platform = tuple(signal.Signals[name] for name in (*names, *surroundings.facts.migration_signals))
+        self._signals = self._of_the_platform
         self._earlier: dict[int, Handler] = {}
         self._told = False
         self._forking = threading.local()
         self._reader: socket.socket | None = None
         self._writer: socket.socket | None = None
         self._earlier_wakeup: _Descriptor | None = None
-        self._minds_forks = False
+        self._fork_hooks_registered = False
 
     @property
     def is_installed(self) -> bool:
@@ -106,15 +105,16 @@ class SignalListener:
             return
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
-        hangs_up = signal.getsignal(_HANG_UP) is signal.SIG_DFL and _HANG_UP not in self._always
-        self._signals = (*self._always, _HANG_UP) if hangs_up else self._always
+        hangs_up = signal.getsignal(signal.SIGHUP) is signal.SIG_DFL and signal.SIGHUP not in self._of_the_platform
+        self._signals = (*self._of_the_platform, signal.SIGHUP) if hangs_up else self._of_the_platform
         # The wakeup descriptor first: from the first handler on, every signal is heard.
         earlier = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         for number in self._signals:
             self._earlier[number] = signal.signal(number, self._handle)
-        if not self._minds_forks:
+        self._earlier_wakeup = _Descriptor.of(earlier)
+        if not self._fork_hooks_registered:
             os.register_at_fork(before=self._block, after_in_parent=self._unblock, after_in_child=self._forget_in_child)
-        self._minds_forks, self._earlier_wakeup = True, _Descriptor.of(earlier)
+            self._fork_hooks_registered = True
         arguments = (self._reader, self._signals, self._board, self._surroundings, self._earlier_wakeup)
         threading.Thread(target=_listen, args=arguments, name="outlast-listener", daemon=True).start()
         atexit.register(self._let_go)

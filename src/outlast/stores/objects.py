@@ -67,6 +67,8 @@ Parts = Iterator[tuple[memoryview, bool]]
 class Bucket(Protocol):
     """A bucket's client. Keys are whole; methods raise the four errors above, after retries of their own."""
 
+    delete_batch: int  # how many objects one request removes
+
     def put_new(self, key: str, data: Bytes) -> None:
         """Makes an object in one request, unless there is one; raises Taken."""
         ...
@@ -89,8 +91,6 @@ class Bucket(Protocol):
     def entries(self, prefix: str) -> Iterator[tuple[str, int]]:
         """(key, size in bytes) of all objects whose keys begin with `prefix`, which is '' or ends in '/'."""
         ...
-
-    delete_batch: int  # how many objects one request removes
 
     def delete(self, keys: Sequence[str]) -> None:
         """Removes objects; no error for those that are gone."""

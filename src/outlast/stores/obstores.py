@@ -67,13 +67,19 @@ def retry_settings() -> "RetryConfig":
 
 
 class ObstoreBucket:
-    """An S3 bucket or Azure container, as an objects.Bucket. `large`: the client for requests that move much."""
+    """An S3 bucket or Azure container, as an objects.Bucket.
+
+    `large`: the client for requests that move much. `single`: one that removes each object by a request of its own.
+    """
 
     # DeleteObjects of S3 takes as many; Azure's Blob Batch takes 256, and the client splits what is more (2026-11-30).
     delete_batch = 1000
 
-    def __init__(self, client: "S3Store | AzureStore", large: "S3Store | AzureStore") -> None:
-        self._client, self._large = client, large
+    def __init__(
+        self, client: "S3Store | AzureStore", large: "S3Store | AzureStore", single: "S3Store | AzureStore"
+    ) -> None:
+        self._client, self._large, self._single = client, large, single
+        self._removes_together = True  # until it is known better
 
     def _for(self, size: int) -> "S3Store | AzureStore":
         return self._large if size > _LARGE_BYTES else self._client
@@ -121,23 +127,21 @@ class ObstoreBucket:
                     yield entry["path"], entry["size"]
 
     def delete(self, keys: Sequence[str]) -> None:
-        if len(keys) > 1 and self._delete_together(keys):
-            return
+        together = self._removes_together and len(keys) > 1
+        try:
+            if together:
+                with _translating():
+                    obstore.delete(self._client, list(keys))
+                return
+        except Absent:  # as some services say of one among them that is gone
+            together = False
+        except (Refused, Unanswered):  # not every service that speaks S3 has DeleteObjects
+            pass
         for key in keys:
             with suppress(Absent), _translating():
-                obstore.delete(self._client, key)
-
-    def _delete_together(self, keys: Sequence[str]) -> bool:
-        """Whether one request, or few, did it; if not, one by one shows for which it does not, and why.
-
-        Not every service that speaks S3 has DeleteObjects, and some say of one that is gone that it is not there.
-        """
-        try:
-            with _translating():
-                obstore.delete(self._client, list(keys))
-        except (Absent, Refused, Unanswered):
-            return False
-        return True
+                obstore.delete(self._single, key)
+        if together:  # one by one they went
+            self._removes_together = False
 
 
 class _PastTheEnd(Exception):
@@ -201,10 +205,20 @@ def _told(text: str) -> str:
     return re.sub(r"\?\S+", "", ", ".join(part for part in said if part))
 
 
-def open_bucket(make: Callable[["ClientConfig"], object], url: str, *, allow_http: bool) -> ObstoreBucket:
-    """A bucket, by what makes a client of it; raises Refused where the settings make no sense."""
+def open_bucket(
+    make: Callable[["ClientConfig"], object],
+    url: str,
+    *,
+    allow_http: bool,
+    make_single: Callable[["ClientConfig"], object] | None = None,
+) -> ObstoreBucket:
+    """A bucket, by what makes a client of it; raises Refused where the settings make no sense.
+
+    `make_single`: makes one that removes objects by a request for each, where `make` makes one that does not.
+    """
     try:
         clients = [make(client_settings(allow_http=allow_http, large=large)) for large in (False, True)]
+        clients.append((make_single or make)(client_settings(allow_http=allow_http)))
         return ObstoreBucket(*cast("list[S3Store | AzureStore]", clients))
     except (BaseError, ValueError) as error:
         raise Refused(f"{url}: {str(error).partition(chr(10))[0]}") from error

@@ -3,13 +3,16 @@
 import configparser
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from obstore.store import S3Store
 
 from outlast.errors import SettingsError
 from outlast.stores.objects import BucketStore, Refused, bucket_and_prefix
 from outlast.stores.obstores import open_bucket, retry_settings
+
+if TYPE_CHECKING:  # a name that exists for type checkers only
+    from obstore.store import ClientConfig
 
 
 def open_s3(rest: str) -> BucketStore:
@@ -25,11 +28,16 @@ def open_s3(rest: str) -> BucketStore:
     settings: dict[str, Any] = {**_profile(env)}
     if endpoint:
         settings |= {"endpoint": endpoint, "virtual_hosted_style_request": False}
+
+    def make(options: "ClientConfig", **more: Any) -> S3Store:
+        return S3Store(bucket, client_options=options, retry_config=retry_settings(), **settings, **more)
+
     try:
         opened = open_bucket(
-            lambda options: S3Store(bucket, client_options=options, retry_config=retry_settings(), **settings),
+            make,
             url,
             allow_http=endpoint.startswith("http://"),
+            make_single=lambda options: make(options, disable_bulk_delete=True),
         )
     except Refused as error:
         raise SettingsError(f"{error}; check AWS_ENDPOINT_URL, AWS_REGION and the credentials") from error
