@@ -122,6 +122,10 @@ class SqliteQueue:
     def database(self) -> str:
         return self._file.name
 
+    @property
+    def files(self) -> frozenset[str]:
+        return self._file.files
+
     # --- publishing ---------------------------------------------------------------------------------
 
     def publish(self, drafts: Sequence[Draft]) -> Accepted:
