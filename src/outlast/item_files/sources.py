@@ -30,7 +30,7 @@ _WILD = frozenset("*?[")
 class Source:
     """One thing to read items from. `name` is a path, a URL or "-"; `meter` tells how far it has been read.
 
-    `patterns` choose among the files of a folder. The queue's `own` files are passed over, and `left_out` notes what was.
+    `patterns` choose among the files of a folder. The queue's `own` files are passed over, and `left_out` notes that.
     """
 
     name: str
