@@ -116,11 +116,12 @@ class SinkUnreachable(ExitingError):
 class EveryItemFailed(ExitingError):
     """All items that a worker tried have failed, and so many that the function is to blame, or the machine.
 
-    The worker has given back what it held. `works_elsewhere`: others of the queue have results, now or from before;
-    then the code is that of a retry.
+    The worker has given back what it held. `works_elsewhere`: a function of this version has computed results for the
+    queue, now or before; then the code is that of a retry.
     """
 
     def __init__(self, message: str, *, works_elsewhere: bool = False) -> None:
+        self.works_elsewhere = works_elsewhere
         if works_elsewhere:
             self.exit_code = EXIT_RETRY
         super().__init__(message)

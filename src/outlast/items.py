@@ -205,6 +205,14 @@ class Queue(Protocol):
         """Counts as they are now; what an ended lease held counts as ready."""
         ...
 
+    def note_success(self, version: str | None) -> None:
+        """Somebody has computed a result of this version for the queue: its function works."""
+        ...
+
+    def has_success(self, version: str | None) -> bool:
+        """Whether that was ever noted, by any process. False, too, where the queue keeps no note."""
+        ...
+
     def items(self, state: State | None = None) -> Iterator[ItemState]:
         """All items, or those in one state, the oldest first; read piece by piece, at any size.
 

@@ -1,6 +1,7 @@
 """PostgreSQL databases that many processes use: found by URL, reached with patience, their errors translated."""
 
 import os
+import re
 import select
 import threading
 import time
@@ -14,6 +15,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Conninfo, ConnStatus, TransactionStatus
 from psycopg.waiting import Ready
 
+from outlast.clock import format_duration
+from outlast.console import Console
 from outlast.errors import ExitingError, SettingsError
 from outlast.urls import masked
 
@@ -24,6 +27,7 @@ PATIENCE_SECONDS = 20.0
 ANSWER_SECONDS = 60.0
 _CONNECT_SECONDS = 5
 _LONGEST_PAUSE_SECONDS = 2.0
+_TELL_AFTER_SECONDS = 2.0
 _MOST_IDLE = 4
 # A host that is gone is noticed within half a minute, whether we wait for its answer (keepalives) or it for our data.
 _OWN_DEFAULTS: dict[str, str | int] = {
@@ -47,7 +51,28 @@ _CONNECTION = ("08", "57P")  # the connection, and the server going down or comi
 _PASSING = ("08", "23505", "25006", "40", "53", "55P03", "57", "58")
 _NEEDS_A_HUMAN = ("22", "23", "28", "3D", "3F", "42")
 # A refused connection brings words only. In another language these are tried again, and then called unreachable.
-_REFUSED = ("password authentication failed", "no password supplied", "does not exist", "no pg_hba.conf entry")
+_REFUSED = (
+    "password authentication failed",
+    "no password supplied",
+    "does not exist",
+    "no pg_hba.conf entry",
+    "permission denied for database",
+)
+_GRANT = "ask its owner for the right (GRANT), or connect as the owner"
+# What to do, by SQLSTATE and, for a refused connection, by words.
+_ADVICE = {
+    "42501": _GRANT,
+    "42P01": "a table is missing: was it dropped, or is another schema meant (search_path)?",
+}
+_ADVICE_IN_WORDS = {
+    r'role ".*" does not exist': "make it (createuser), or name another user",
+    r'database ".*" does not exist': "make it (createdb), or name another database",
+    "password authentication failed|no password supplied": (
+        "give the password of this user in the URL, in PGPASSWORD or in ~/.pgpass"
+    ),
+    "no pg_hba.conf entry": "let this user and this address in, in the server's pg_hba.conf",
+    "permission denied for database": _GRANT,
+}
 
 
 class PostgresDatabase:
@@ -123,7 +148,9 @@ class PostgresDatabase:
         Its second argument says whether an earlier try may have happened although its answer was lost. Whatever it
         begins it has to commit. An answer that takes longer than `answer_seconds` counts as lost; None: no limit.
         """
-        until, pause, unsure = time.monotonic() + self._patience_seconds, 0.0, False
+        began = time.monotonic()
+        until, pause = began + self._patience_seconds, 0.0
+        unsure = told = False
         while True:
             connection = None
             try:
@@ -136,6 +163,10 @@ class PostgresDatabase:
                 if not may_pass or _is_refusal(error) or time.monotonic() + pause > until:
                     self._raise_translated(error, connection)
                 unsure = unsure or connection is not None
+                if connection is None and not told and time.monotonic() - began > _TELL_AFTER_SECONDS:
+                    told = True
+                    for_so_long = format_duration(self._patience_seconds)
+                    Console().warning(f"{self.shown} does not answer: {_words(error)}; trying for {for_so_long}")
             except BaseException:
                 self._discard(connection)
                 raise
@@ -210,9 +241,10 @@ class PostgresDatabase:
             self._idle, self._owner = [], os.getpid()
 
     def _raise_translated(self, error: psycopg.Error, connection: Connection | None) -> NoReturn:
-        said = f"{self.shown}: {' '.join(str(error).split()) or type(error).__name__}"
+        said = f"{self.shown}: {_words(error)}"
         if _is_refusal(error):
-            raise SettingsError(said) from error
+            advice = _advice(error)
+            raise SettingsError(f"{said}: {advice}" if advice else said) from error
         if connection is None and isinstance(error, psycopg.ProgrammingError):  # a setting's value, found out late
             raise SettingsError(said) from error
         if isinstance(error, psycopg.OperationalError | psycopg.InternalError | psycopg.IntegrityError):
@@ -290,6 +322,17 @@ def _name_of(connection: Connection) -> str:
         found = connection.execute("SELECT system_identifier FROM pg_control_system()").fetchone()
         system = found[0] if found else 0
     return f"postgresql:{system}@{host}:{port}/{database} as {user} in {schemas}"
+
+
+def _words(error: psycopg.Error) -> str:
+    """One line of what the server said, without the statement that it quotes."""
+    return " ".join((error.diag.message_primary or str(error)).split()) or type(error).__name__
+
+
+def _advice(error: psycopg.Error) -> str | None:
+    if error.sqlstate in _ADVICE:
+        return _ADVICE[error.sqlstate]
+    return next((advice for words, advice in _ADVICE_IN_WORDS.items() if re.search(words, str(error))), None)
 
 
 def _begins(error: psycopg.Error, classes: tuple[str, ...]) -> bool:

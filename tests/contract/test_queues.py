@@ -433,6 +433,17 @@ def test_two_publishers_at_once_publish_each_item_once(place: Place) -> None:
     assert counts(place.again()) == (400, 0, 0, 0)
 
 
+def test_a_success_is_noted_by_version_for_every_process(place: Place) -> None:
+    """The same text as no version, an empty one, one in quotes: all are versions of their own."""
+    versions = ["v-1", None, "", "null", '"v-1"', "a nul \0"]
+    one, other = (published(place.again(), 1) for _ in range(2))
+    assert not any(one.has_success(version) for version in versions)
+    for position, version in enumerate(versions):
+        for _ in range(2):
+            one.note_success(version)
+        assert [other.has_success(known) for known in versions] == [at <= position for at in range(len(versions))]
+
+
 def test_a_queue_without_anything_says_so(queue: Queue) -> None:
     assert queue.lease(5, 60, begin=True, max_deaths=3) is None
     assert queue.stats().oldest_seconds is None

@@ -296,8 +296,10 @@ def test_no_error_shows_a_password(url: str, opened: Callable[..., PostgresQueue
 
 def test_a_wrong_database_is_told_at_once() -> None:
     url, begun = postgres_server.server().url.removesuffix("postgres") + "nowhere", time.monotonic()
-    with pytest.raises(SettingsError, match='"nowhere" does not exist'):
+    with pytest.raises(SettingsError, match=r'"nowhere" does not exist: make it .createdb'):
         PostgresQueue(url).stats()
+    with pytest.raises(SettingsError, match=r'"nobody-here" does not exist: make it .createuser'):
+        PostgresQueue(url.replace("postgres@", "nobody-here@")).stats()
     assert time.monotonic() - begun < 3
 
 
@@ -311,8 +313,12 @@ def test_a_user_without_rights_is_told_which_is_missing_before_any_work() -> Non
         "GRANT SELECT ON results TO looker",
     )
     as_looker = url.replace("postgres@", "looker@")
-    with pytest.raises(SettingsError, match="permission denied for table results"):
+    with pytest.raises(SettingsError, match=r"permission denied for table results: ask its owner .*GRANT"):
         PostgresSink(as_looker).prepare()
+    execute(url, f"REVOKE CONNECT ON DATABASE {url.rpartition('/')[2].partition('?')[0]} FROM PUBLIC")
+    with pytest.raises(SettingsError, match=r"permission denied for database .*GRANT"):
+        PostgresSink(as_looker).prepare()
+    execute(url, f"GRANT CONNECT ON DATABASE {url.rpartition('/')[2].partition('?')[0]} TO looker")
     with pytest.raises(SettingsError, match="permission denied for schema public"):
         PostgresQueue(as_looker).publish(drafts(1))
     PostgresQueue(url).publish(drafts(2))
@@ -321,6 +327,33 @@ def test_a_user_without_rights_is_told_which_is_missing_before_any_work() -> Non
     assert watching.stats().ready == 2
     with pytest.raises(SettingsError, match="permission denied"):
         taken(watching)
+
+
+def test_a_table_that_is_not_there_is_told_with_those_that_are() -> None:
+    url = fresh_database()
+    PostgresQueue(url).publish(drafts(1))
+    for table in ("feats", "Labels", "a.t"):
+        execute(url, "CREATE SCHEMA IF NOT EXISTS a")
+        PostgresSink(f"{url}?table={table}").prepare()
+    with pytest.raises(
+        SettingsError, match=r'there is no table "feat" \(\?table=\); there is Labels, feats$'
+    ) as raised:
+        list(PostgresSink(f"{url}?table=feat").results())
+    assert "LINE" not in str(raised.value)
+    for table in ("feats", "Labels", "a.t"):
+        assert list(PostgresSink(f"{url}?table={table}").results()) == []
+
+
+def test_a_server_that_is_waited_for_is_told_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outlast.postgresql._TELL_AFTER_SECONDS", 0.1)
+    with pytest.raises(QueueUnreachable):
+        database("postgresql://worker:s3cret@127.0.0.1:1/db", patience_seconds=0.5).run(lambda *_: None)
+    said = capsys.readouterr().err
+    assert said.count("does not answer: ") == 1
+    assert "trying for 0.5 s" in said
+    assert "s3cret" not in said
 
 
 def test_a_database_that_is_read_only_for_now_is_unreachable() -> None:

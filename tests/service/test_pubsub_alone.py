@@ -1,12 +1,15 @@
 """Pub/Sub without a ledger, on the official emulator: what can be kept of a queue's promises when nobody counts."""
 
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import outlast
+from outlast.cli.main import main
 from outlast.errors import SettingsError
 from outlast.items import Draft, Failure
 from outlast.queues.pubsub import open_pubsub
@@ -47,6 +50,19 @@ def test_without_a_ledger_nothing_is_counted_and_what_is_published_twice_comes_t
     assert queue.ack(first, ids(first)) == frozenset(ids(first))
     assert queue.ack(first, ids(first)) == frozenset()
     assert nothing(queue)
+
+
+def test_a_worker_says_that_nothing_came_and_not_that_nothing_is_left(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone(desk).publish(drafts(2))
+    (tmp_path / "ones.py").write_text("def one(items):\n    return [1] * len(items)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [str(tmp_path), *sys.path])
+    words = ["work", desk.url, "ones:one", "--sink", "jsonl:out.jsonl", "--chunk", "2", "--idle", "0.5s"]
+    said = CliRunner().invoke(main, words)
+    assert (said.exit_code, said.stdout) == (0, "nothing came: 2 computed here, 0 known already\n")
+    assert "nobody can know whether more is to come" in said.stderr
 
 
 def test_a_lease_ends_is_extended_and_is_given_back(desk: Desk) -> None:

@@ -1,17 +1,18 @@
 """What a declared batch function promises: each item its outcome, whatever the function does with the others."""
 
+import functools
 import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import outlast
-from outlast.errors import LoopMisused, SinkUnreachable
+from outlast.errors import LoopMisused, SettingsError, SinkUnreachable
 from outlast.items import Lease, Result
 from outlast.testing import MemoryQueue, MemorySink
 from outlast.worker.publishing import Row, publish_rows
@@ -72,6 +73,37 @@ def test_a_list_a_mapping_and_a_generator_say_the_same(place: Place) -> None:
         assert (told.computed, told.failed, told.dead) == (6, 0, 0)
         found.append(fresh.results)
     assert all(one == {f"i{number}": str(2 * number) for number in range(6)} for one in found)
+
+
+_CANNOT_BE_CALLED: dict[str, tuple[Callable, dict[str, Callable], str]] = {
+    "no setup": (lambda items, weights: [], {}, r"the function .*\(items, weights\).*'weights'; .* give --setup"),
+    "no place for setup's": (lambda items: [], {"setup": dict}, "the function .* and what setup returned: too many"),
+    "no arguments": (lambda: None, {}, "the function .* with a list of items: too many"),
+    "a setup with one": (lambda items, model: [], {"setup": lambda path: path}, "setup .*with nothing: .*'path'"),
+    "a load without": (lambda items: [], {"load": lambda: 1}, "load .* with an item: too many"),
+}
+
+
+@pytest.mark.parametrize("case", _CANNOT_BE_CALLED)
+def test_a_function_that_cannot_be_called_is_refused_before_anything_is_leased(case: str) -> None:
+    function, options, says = _CANNOT_BE_CALLED[case]
+    place = Place()
+    with pytest.raises(SettingsError, match=says):
+        place.run(function, **options)
+    assert {(item.state, item.claim, item.errors) for item in place.queue.items()} == {("ready", 0, 0)}
+
+
+def test_what_a_decorator_adds_to_the_arguments_is_its_own_affair(place: Place) -> None:
+    def with_factor(items: list, factor: int) -> list:
+        return [factor * item.payload["n"] for item in items]
+
+    @functools.wraps(with_factor)
+    def wrapper(*arguments: object) -> object:
+        return with_factor(*arguments, 2)
+
+    for function in (wrapper, functools.partial(with_factor, factor=2), lambda items, factor=2: with_factor(items, 2)):
+        fresh = Place(url=place.sink.url)
+        assert fresh.run(function).computed == 6
 
 
 def test_what_is_in_the_sink_at_this_version_is_not_computed(place: Place) -> None:

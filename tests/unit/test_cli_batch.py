@@ -19,6 +19,7 @@ from click.testing import Result as Ended
 
 from outlast.cli.main import main
 from outlast.cli.progress import Look, Rate, progress
+from outlast.errors import QueueUnreachable
 from outlast.items import Draft, Failure, InFiles, LeasedItem, Result
 from outlast.registry import open_queue, open_sink
 from outlast.testing import MemorySink
@@ -140,6 +141,20 @@ def test_a_publish_that_breaks_off_says_that_it_can_be_run_again(queue: str) -> 
     said = run("publish", queue, "good.txt", "bad.csv")
     assert "cut short, with 2 rows looked at; what was published stays, so run it again" in said.stderr
     assert counts(queue)["ready"] == 2
+
+
+def test_a_publish_that_breaks_off_before_anything_was_new_says_nothing_of_what_stays(
+    queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise QueueUnreachable("no answer")
+
+    monkeypatch.setattr("outlast.queues.sqlite.SqliteQueue.publish", refuse)
+    Path("good.txt").write_text("a\nb\n")
+    said = run("publish", queue, "good.txt")
+    assert said.exit_code == 75
+    assert "cut short" in said.stderr
+    assert "what was published stays" not in said.stderr
 
 
 def test_publish_needs_no_place_for_temporary_files(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,11 +310,22 @@ def test_dead_without_any(queue: str) -> None:
 
 def test_retry_makes_items_ready_again(queue: str) -> None:
     with_dead(queue)
-    assert run("queue", "retry", queue, "item-9").stdout == "no item is ready again: none of those named is dead\n"
+    said = run("queue", "retry", queue, "item-1", "item-9").stdout
+    assert (
+        said == "no item is ready again: none of those named is dead\nof those named, not there: item-9; not dead: 1\n"
+    )
     said = run("queue", "retry", queue, "item-0", "item-1").stdout
-    assert said == "1 item is ready again\n1 of those named: not dead, or not there\n"
+    assert said == "1 item is ready again\nof those named, not dead: 1\n"
+    assert run("queue", "retry", queue).stdout == "no item is ready again: none is dead\n"
     assert json.loads(run("queue", "retry", queue, "--done", "--json").stdout) == {"retried": 1}
     assert counts(queue)["ready"] == 3
+
+
+def test_a_queue_that_nobody_has_published_to_is_told_with_where_it_is(queue: str) -> None:
+    for command in ("retry", "show"):
+        said = run("queue", command, "sqlite:///wrok.db").stdout
+        assert said.endswith(f"nothing was ever published to this queue (sqlite:///{Path.cwd()}/wrok.db)\n")
+    assert not Path("wrok.db").exists()
 
 
 def test_export_gives_every_item_with_its_state(queue: str) -> None:
@@ -375,6 +401,16 @@ def test_a_sink_that_is_not_there_is_not_copied(queue: str) -> None:
         assert said.exit_code == 78
         assert said.stderr.count("\n") == 1
     assert list(Path().iterdir()) == []
+
+
+def test_a_table_that_is_not_there_is_told_with_those_that_are(queue: str) -> None:
+    for table in ("feats", "labels"):
+        open_sink(f"sqlite:///results.db?table={table}").prepare()
+    open_queue("sqlite:///results.db").publish([Draft("a", "1")])
+    said = run("sink", "copy", "sqlite:///results.db?table=feat", "jsonl:new.jsonl")
+    assert said.exit_code == 78
+    assert "there is no table feat (?table=); there is feats, labels" in said.stderr
+    assert run("sink", "copy", "sqlite:///results.db?table=FEATS", "jsonl:new.jsonl").exit_code == 0
 
 
 # --- progress ---------------------------------------------------------------------------------------

@@ -174,7 +174,10 @@ def test_what_passes_is_tried_again_for_some_seconds() -> None:
         (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_ARGUMENT: why"),
     ],
 )
-def test_what_no_repetition_mends_comes_with_the_command_that_does(code: Any, told: str) -> None:
+def test_what_no_repetition_mends_comes_with_the_command_that_does(
+    code: Any, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PUBSUB_EMULATOR_HOST", raising=False)
     made, client = service(Failed(code))
     with pytest.raises(SettingsError) as caught:
         made.pull(1)

@@ -215,6 +215,7 @@ def test_in_a_rehearsal_no_place_outside_the_copy_is_opened(
 
 def test_a_workers_own_words_are_no_result() -> None:
     assert is_own_words("nothing is left: 1,200 computed here, 3 known already, 0 dead")
+    assert is_own_words("nothing came: 1 computed here, 0 known already")
     assert is_own_words('{"computed": 12, "known": 0, "failed": 0, "dead": 0}')
     assert not is_own_words("accuracy 97 % of 1200")
 

@@ -1,11 +1,14 @@
 """A function that fails for whatever it is given does not bury the queue; one that has bad items goes on."""
 
 import json
+import shlex
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import outlast
+from outlast.cli.main import main
 from outlast.clock import SystemClock
 from outlast.errors import EXIT_HUMAN, EXIT_RETRY, EveryItemFailed
 from outlast.items import Failure, Result
@@ -103,32 +106,42 @@ def test_a_worker_that_comes_when_only_the_bad_are_left_is_not_to_blame() -> Non
     assert place.run(_broken, max_errors=1).dead == 2 * MOST
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_where_others_have_results_meanwhile_it_is_this_machine(known: bool) -> None:
-    place, calls = Place(1000), []
-    if known:  # and what is done already when it is leased is nobody's success
-        place.sink.store([Result(f"i{number}", "1", None, 1) for number in range(5, 1000, 20)])
+@pytest.mark.parametrize("elsewhere", ["this version", "an older version", "nothing"])
+def test_only_what_others_computed_at_this_version_makes_it_this_machine(elsewhere: str) -> None:
+    """What was copied into the sink is nobody's success, whichever broken worker of several finds it there."""
+    place = Place(1000)
+    place.sink.store([Result(f"i{number}", "1", "v2", 1) for number in range(5, 1000, 20)])
+    lease = place.queue.lease(10, 60.0, begin=True, max_deaths=3)
+    place.queue.ack(lease, [item.id for item in lease.items])  # as another worker does that finds them in the sink
+    if elsewhere != "nothing":
+        _one_result(place, version="v2" if elsewhere == "this version" else "v1")
 
-    def broken_here(items: list) -> list:
-        calls.append(len(items))
-        if len(calls) == 30 and not known:
-            lease = place.queue.lease(10, 60.0, begin=True, max_deaths=3)
-            place.queue.ack(lease, [item.id for item in lease.items])
+    def broken(items: list) -> list:
         raise OSError("no device")
 
-    with pytest.raises(EveryItemFailed) as caught:
-        place.run(broken_here, max_errors=3)
-    assert caught.value.code == (EXIT_HUMAN if known else EXIT_RETRY)
+    for _ in range(2):
+        with pytest.raises(EveryItemFailed) as caught:
+            place.run(broken, version="v2")
+        assert caught.value.works_elsewhere is (elsewhere == "this version")
+        assert caught.value.code == (EXIT_RETRY if elsewhere == "this version" else EXIT_HUMAN)
+    assert ("its packages" in str(caught.value)) is (elsewhere == "this version")
+
+
+def _one_result(place: Place, version: str | None = None) -> None:
+    """As of a worker that computed one item, and then was told to leave."""
+    with outlast.Worker(place.queue, sink=place.sink, version=version) as worker:
+        chunk = worker.next_chunk()
+        chunk.done(chunk.all_items()[0], 1)
+        worker.next_chunk()
 
 
 def test_a_worker_that_begins_with_a_stretch_of_bad_items_asks_for_a_retry_which_gets_past_them() -> None:
     """A preemption may let the next worker begin anywhere, and 78 would end the whole job."""
-    place = Place(4 * MOST)
-    lease = place.queue.lease(MOST, 60.0, begin=True, max_deaths=3)
-    place.queue.ack(lease, [item.id for item in lease.items])
+    place = Place(3 * MOST)
+    _one_result(place)
 
     def some(items: list) -> list:
-        return [ValueError("bad") if item.payload["n"] < 3 * MOST else 1 for item in items]
+        return [ValueError("bad") if item.payload["n"] <= 2 * MOST else 1 for item in items]
 
     codes = []
     for _ in range(2):
@@ -136,8 +149,29 @@ def test_a_worker_that_begins_with_a_stretch_of_bad_items_asks_for_a_retry_which
             place.run(some, max_errors=1)
         codes.append(caught.value.code)
     assert codes == [EXIT_RETRY, EXIT_RETRY]
-    assert place.run(some, max_errors=1).computed == MOST
+    assert place.run(some, max_errors=1).computed == MOST - 1
     assert place.queue.stats().dead == 2 * MOST
+
+
+@pytest.mark.parametrize("max_errors", [0, 3])
+def test_it_says_where_each_traceback_is_and_how_to_go_on(
+    max_errors: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each command can be copied whole, to the end of the line or of its quotation."""
+    url = f"sqlite:///{tmp_path}/the work.db"
+    outlast.Queue(url).publish({f"i{number}": {"n": number} for number in range(2 * MOST)})
+    with pytest.raises(EveryItemFailed) as caught:
+        outlast.batch(url, sink=f"{url}?table=t", chunk=10, max_errors=max_errors)(_broken).run()
+    said = str(caught.value)
+    shown = shlex.split(said.partition("`")[2].partition("`")[0])
+    main(shown[1:], standalone_mode=False)
+    assert capsys.readouterr().out.count("in _broken") == MOST
+    if max_errors:
+        assert said.endswith("start again")
+        return
+    assert f"{MOST} are dead" in said
+    main(shlex.split(said.rpartition("mended: ")[2])[1:], standalone_mode=False)
+    assert outlast.Queue(url).stats().ready == 2 * MOST
 
 
 def test_a_small_queue_without_any_result_is_told_at_the_end(capfd: pytest.CaptureFixture[str]) -> None:

@@ -171,8 +171,9 @@ def _publish_all(port: Queue, sources: Sequence[Source], id_column: str, tally: 
                     tally.add(publish_rows(port, chain([first], piece)), source.shown)
     except (ExitingError, KeyboardInterrupt) as error:
         if tally.rows:
+            stays = "what was published stays" if tally.new else "none of them was new so far"
             console_for(os.environ).warning(
-                f"cut short, with {tally.rows:,} rows looked at; what was published stays, so run it again to go on"
+                f"cut short, with {tally.rows:,} rows looked at; {stays}, so run it again to go on"
             )
         if isinstance(error, KeyboardInterrupt):
             sys.exit(CTRL_C)

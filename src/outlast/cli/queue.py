@@ -24,6 +24,8 @@ from outlast.urls import masked
 
 _STATES: tuple[State, ...] = ("ready", "leased", "done", "dead")
 _SHOWN = 100
+_NAMED = 20
+_MOST_LOOKED_THROUGH = 1_000_000  # in some seconds
 _LONGEST_REASON = 200
 _WATCH_SECONDS = 2.0
 _RATE_WINDOW_SECONDS = 60.0
@@ -61,7 +63,7 @@ def show(*, queue: str, watch: bool, as_json: bool) -> None:
     """
     with _opened(queue) as port:
         if not watch:
-            _show(port.stats(), as_json=as_json)
+            _show(port, port.stats(), as_json=as_json)
             return
         try:
             _watch(port, as_json=as_json)
@@ -117,13 +119,16 @@ def retry(*, queue: str, ids: tuple[str, ...], done: bool, as_json: bool) -> Non
     state: Any = "done" if done else "dead"
     with _opened(queue) as port:
         count = port.retry(wanted, state=state)
-    if as_json:
-        click.echo(json.dumps({"retried": count}))
-        return
-    nothing = f"none of those named is {state}" if wanted else f"none is {state}"
-    click.echo(f"{_items(count)} ready again" if count else f"no item is ready again: {nothing}")
-    if wanted and 0 < count < len(wanted):
-        click.echo(f"{len(wanted) - count:,} of those named: not {state}, or not there")
+        if as_json:
+            click.echo(json.dumps({"retried": count}))
+            return
+        if count:
+            click.echo(f"{_items(count)} ready again")
+        else:
+            which = "none of those named" if wanted else "none"
+            click.echo(f"no item is ready again: {f'{which} is {state}' if _holds(port) else _never(port)}")
+        if wanted and count < len(wanted) and _holds(port):
+            click.echo(f"of those named, {_others(port, wanted, count, state)}")
 
 
 @queue.command()
@@ -152,18 +157,51 @@ def _opened(url: str) -> Iterator[Queue]:
         port.close()
 
 
+def _others(port: Queue, wanted: list[str], retried: int, state: State) -> str:
+    """What became of those that were named and not made ready again."""
+    left = len(wanted) - retried
+    if _holds(port) > _MOST_LOOKED_THROUGH:
+        return f"not {state}, or not there: {left:,}"
+    missing = dict.fromkeys(wanted)
+    for item in port.items():
+        missing.pop(item.id, None)
+        if not missing:
+            break
+    said = []
+    if missing:
+        more = f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
+        said.append(f"not there: {', '.join(printable(one) for one in islice(missing, _NAMED))}{more}")
+    if left > len(missing):
+        said.append(f"not {state}: {left - len(missing):,}")
+    return "; ".join(said)
+
+
+def _holds(port: Queue) -> int:
+    """How many items there are, of which a queue knows."""
+    return sum(count or 0 for count in _counts(port.stats()))
+
+
+def _never(port: Queue) -> str:
+    """Said with where the queue was looked for: a mistyped file has nothing, either."""
+    return f"nothing was ever published to this queue ({masked(port.url)})"
+
+
 # --- counts ---------------------------------------------------------------------------------------------
 
 
-def _show(stats: QueueStats, *, as_json: bool, rate: Rate | None = None) -> None:
+def _show(port: Queue, stats: QueueStats, *, as_json: bool, rate: Rate | None = None) -> None:
     if as_json:
         click.echo(json.dumps(asdict(stats)))
         return
-    counts = [getattr(stats, state) for state in _STATES]
+    counts = _counts(stats)
     said = "  ".join(f"{state} {_count(count)}" for state, count in zip(_STATES, counts, strict=True))
     click.echo(said + _after(stats, rate))
     if not any(counts) and None not in counts:
-        click.echo("nothing was ever published to this queue")
+        click.echo(_never(port))
+
+
+def _counts(stats: QueueStats) -> list[int | None]:
+    return [getattr(stats, state) for state in _STATES]
 
 
 def _after(stats: QueueStats, rate: Rate | None) -> str:
@@ -205,7 +243,7 @@ def _watch(port: Queue, *, as_json: bool) -> None:
         look = look_at(stats)
         if look is not None:
             rate.note(look, began)
-        _show(stats, as_json=as_json, rate=None if look is None else rate)
+        _show(port, stats, as_json=as_json, rate=None if look is None else rate)
         if stats.left == 0:
             return
         time.sleep(_WATCH_SECONDS)

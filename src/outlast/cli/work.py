@@ -65,7 +65,8 @@ def work(*, queue: str, function: str, sink: str, as_json: bool, **options: Any)
       0     nothing is left; dead items are told, and change nothing
       143   it was told to leave, with work left; OUTLAST_EXIT_CODE sets another
       75    the queue or the sink does not answer, or the first 100 items failed
-            here, and others of the queue have results; a retry may help
+            here, and others have computed results of this --version; a retry
+            may help
       78    a setting makes no sense: no such function, queue or sink; or the first
             100 items have all failed
       1     FUNCTION's module or --setup raised an exception, or what FUNCTION
@@ -100,8 +101,9 @@ def work(*, queue: str, function: str, sink: str, as_json: bool, **options: Any)
     if as_json:
         click.echo(json.dumps(asdict(drained)))
     else:
-        dead = "" if drained.dead is None else f", {drained.dead:,} dead"
-        click.echo(f"nothing is left: {drained.computed:,} computed here, {drained.known:,} known already{dead}")
+        # A queue that does not know its dead does not know what is left, either.
+        ended, dead = ("nothing came", "") if drained.dead is None else ("nothing is left", f", {drained.dead:,} dead")
+        click.echo(f"{ended}: {drained.computed:,} computed here, {drained.known:,} known already{dead}")
 
 
 @contextmanager

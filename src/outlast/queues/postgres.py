@@ -1,5 +1,6 @@
 """The queue for many machines: tables in a PostgreSQL database, from version 13 on (tried on 15)."""
 
+import json
 import secrets
 import threading
 import time
@@ -210,6 +211,12 @@ class PostgresQueue:
             return QueueStats(ready, leased, done, dead, oldest_seconds=age)
 
         return self._database.run(work)
+
+    def note_success(self, version: str | None) -> None:
+        self._change(sql.NOTE_SUCCESS, {"queue": self._number(), "version": json.dumps(version)})
+
+    def has_success(self, version: str | None) -> bool:
+        return bool(self._look(sql.HAS_SUCCESS, {"queue": self._number(), "version": json.dumps(version)}))
 
     def items(self, state: State | None = None) -> Iterator[ItemState]:
         """Page by page: a reader with a snapshot would keep the server from forgetting what is settled meanwhile."""

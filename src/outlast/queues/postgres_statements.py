@@ -50,8 +50,10 @@ SCHEMA = (
     """CREATE TABLE IF NOT EXISTS outlast_ledgers (
         queue integer PRIMARY KEY, name text COLLATE "C" NOT NULL, strangers boolean NOT NULL DEFAULT false)""",
     "CREATE TABLE IF NOT EXISTS outlast_sent (seq bigint PRIMARY KEY)",
+    """CREATE TABLE IF NOT EXISTS outlast_successes (
+        queue integer NOT NULL, version text COLLATE "C" NOT NULL, PRIMARY KEY (queue, version))""",
 )
-EXISTS = "SELECT to_regclass('outlast_queues') IS NOT NULL"
+EXISTS = "SELECT to_regclass('outlast_successes') IS NOT NULL"  # the table that came last
 FIND_QUEUE = "SELECT queue, format FROM outlast_queues WHERE name = %s"
 ADD_QUEUE = "INSERT INTO outlast_queues (name, format) VALUES (%s, %s) ON CONFLICT (name) DO NOTHING"
 
@@ -149,6 +151,8 @@ LIFT = f"""UPDATE outlast_items AS i SET claim = told.claim
 
 DEDICATE = """INSERT INTO outlast_ledgers (queue, name) SELECT %(queue)s, %(name)s
     WHERE NOT EXISTS (SELECT FROM outlast_items WHERE queue = %(queue)s) ON CONFLICT (queue) DO NOTHING"""
+NOTE_SUCCESS = "INSERT INTO outlast_successes VALUES (%(queue)s, %(version)s) ON CONFLICT DO NOTHING"
+HAS_SUCCESS = "SELECT 1 FROM outlast_successes WHERE queue = %(queue)s AND version = %(version)s"
 LEDGER = "SELECT name, strangers FROM outlast_ledgers WHERE queue = %(queue)s"
 NOTE_STRANGERS = "UPDATE outlast_ledgers SET strangers = true WHERE queue = %(queue)s"
 _NAMED = "queue = %(queue)s AND id = ANY (%(ids)b::text[])"

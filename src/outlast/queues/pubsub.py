@@ -285,6 +285,12 @@ class PubsubQueue:
         unknown = self._strangers or (self._patient and _is_empty(stats))
         return replace(stats, ready=None) if unknown else stats
 
+    def note_success(self, version: str | None) -> None:
+        self._ledger.note_success(version)
+
+    def has_success(self, version: str | None) -> bool:
+        return self._ledger.has_success(version)
+
     def items(self, state: State | None = None) -> Iterator[ItemState]:
         return self._ledger.items(state)
 

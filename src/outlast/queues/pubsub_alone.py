@@ -200,6 +200,12 @@ class PubsubAlone:
     def stats(self) -> QueueStats:
         return QueueStats(ready=None, leased=None, done=None, dead=None)
 
+    def note_success(self, version: str | None) -> None:
+        """There is no place to note it."""
+
+    def has_success(self, version: str | None) -> bool:
+        return False
+
     def items(self, state: State | None = None) -> Iterator[ItemState]:
         raise self._not_kept(state)
 

@@ -1,5 +1,6 @@
 """The calls to Pub/Sub: unary, each bounded in time, repeated while the service does not answer."""
 
+import json
 import math
 import os
 import threading
@@ -223,11 +224,9 @@ class PubsubService:
         said = f"{code.name}: {error.details()}"
         kind, project, short = _resource(name)
         if code is grpc.StatusCode.NOT_FOUND:
-            topic = (where.topic or "TOPIC").rpartition("/")[2]
-            more = f" --topic={topic} --ack-deadline=60" if kind == "subscription" else ""
+            make = _making(name, (where.topic or "TOPIC").rpartition("/")[2], os.environ.get("PUBSUB_EMULATOR_HOST"))
             return SettingsError(
-                f"{where.shown}: there is no {kind} {short} in project {project} ({said}); make it: "
-                f"gcloud pubsub {kind}s create {short} --project={project}{more}"
+                f"{where.shown}: there is no {kind} {short} in project {project} ({said}); make it: {make}"
             )
         if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
             role = "subscriber" if kind == "subscription" else "publisher"
@@ -266,6 +265,26 @@ def _resource(name: str) -> tuple[str, str, str]:
     """("topic", project, short name) of projects/P/topics/T."""
     _, project, kinds, short = name.split("/", 3)
     return kinds.removesuffix("s"), project, short
+
+
+def _making(name: str, topic: str, emulator: str | None) -> str:
+    """The command that makes what is missing; of a subscription its topic may be missing, too.
+
+    For an emulator it is not gcloud, which would make it in the real cloud.
+    """
+    kind, project, short = _resource(name)
+    of_topic = name if kind == "topic" else f"projects/{project}/topics/{topic}"
+    if emulator:
+        put = f"curl -sX PUT http://{emulator}/v1"
+        body = json.dumps({"topic": of_topic, "ackDeadlineSeconds": 60})
+        then = f"; {put}/{name} -H 'Content-Type: application/json' -d '{body}'" if kind == "subscription" else ""
+        return f"{put}/{of_topic}{then}"
+    if kind == "topic":
+        return f"gcloud pubsub topics create {short} --project={project}"
+    return (
+        f"gcloud pubsub subscriptions create {short} --project={project} --topic={topic} --ack-deadline=60 (its topic "
+        f"first, if that is missing, too: gcloud pubsub topics create {topic} --project={project})"
+    )
 
 
 def _pieces(ack_ids: Sequence[str]) -> Iterator[Sequence[str]]:

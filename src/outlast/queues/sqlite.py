@@ -56,6 +56,7 @@ _SCHEMA = (
     "INSERT OR IGNORE INTO outlast_counts VALUES (1, 0, 0, 0, 0)",
     """CREATE TABLE IF NOT EXISTS outlast_ledger (
         only INTEGER PRIMARY KEY CHECK (only = 1), name TEXT NOT NULL, strangers INTEGER NOT NULL DEFAULT 0)""",
+    "CREATE TABLE IF NOT EXISTS outlast_successes (version TEXT PRIMARY KEY)",  # as JSON, in which none is null
 )
 _TAKE = """UPDATE outlast_items SET state = 1, lease = ?, claim = claim + 1 WHERE seq IN (
         SELECT seq FROM outlast_items WHERE state = 0 AND {which} AND not_before IS NULL ORDER BY seq LIMIT ?)
@@ -306,6 +307,17 @@ class SqliteQueue:
         age = None if oldest is None else max(0.0, self._clock.wall_seconds() - oldest)
         ready, leased, done, dead = row
         return QueueStats(ready=ready + ended, leased=leased - ended, done=done, dead=dead, oldest_seconds=age)
+
+    @_once_published(before=None)
+    def note_success(self, version: str | None) -> None:
+        with self._file.writing(durable=False) as connection:
+            connection.execute("INSERT OR IGNORE INTO outlast_successes VALUES (?)", (json.dumps(version),))
+
+    @_once_published(before=False)
+    def has_success(self, version: str | None) -> bool:
+        with self._file.reading() as connection:
+            noted = connection.execute("SELECT 1 FROM outlast_successes WHERE version = ?", (json.dumps(version),))
+            return noted.fetchone() is not None
 
     @_once_published(before=iter(()))
     def items(self, state: State | None = None) -> Iterator[ItemState]:

@@ -33,7 +33,7 @@ _OF_PARQUET = re.compile(r"sink\.json|(parts|results|compactions)/.*")
 _OF_OBJECTS = re.compile(r"outlast-sink|(versions|[0-9a-f]{2})/.*")
 _SHOWN = 5
 # How `outlast work` says what one worker did; other runs divide the same work in another way.
-_OWN_WORDS = re.compile(r'nothing is left: [\d,]+ computed here|\{"computed": \d+, "known": \d+')
+_OWN_WORDS = re.compile(r'nothing (?:is left|came): [\d,]+ computed here|\{"computed": \d+, "known": \d+')
 
 
 @dataclass(frozen=True, slots=True)

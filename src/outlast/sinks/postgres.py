@@ -35,6 +35,11 @@ _UPSERT = """INSERT INTO {table} AS t (id, value, version, claim)
     ORDER BY id COLLATE "C"
     ON CONFLICT (id) DO UPDATE SET value = excluded.value, version = excluded.version, claim = excluded.claim
     WHERE excluded.claim >= t.claim"""
+# As a user would write them in `table=`; of those that need no schema.
+_TABLES = r"""SELECT relname FROM pg_class WHERE relkind IN ('r', 'p', 'v', 'm', 'f') AND pg_table_is_visible(oid)
+    AND relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
+    AND relname NOT LIKE 'outlast\_%%' ORDER BY relname LIMIT %s"""
+_MOST_NAMES = 20
 _ALL = "SELECT id, value, version, claim FROM {table}"
 
 
@@ -129,12 +134,20 @@ class PostgresSink:
 
     def results(self) -> Iterator[Result]:
         """From one snapshot, in the order in which the server has them; a lost connection ends it."""
+        self._database.run(lambda connection, _: self._refuse_no_table(connection))
         with self._database.reading() as connection, connection.cursor("outlast_results") as cursor:
             cursor.execute(self._all)
             most = FIRST_ROWS
             while rows := cursor.fetchmany(most):
                 yield from (Result(*row) for row in rows)
                 most = rows_to_read(most, sum(len(row[1]) for row in rows))
+
+    def _refuse_no_table(self, connection: Connection) -> None:
+        if _says(connection, _IS_THERE, self._table):
+            return
+        names = [name for (name,) in connection.execute(_TABLES, (_MOST_NAMES,)).fetchall()]
+        there = f"there is {', '.join(names)}" if names else "this user sees none in the database"
+        raise SettingsError(f"{self._database.shown}: there is no table {self._table} (?table=); {there}")
 
     def close(self) -> None:
         self._database.close()

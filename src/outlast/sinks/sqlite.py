@@ -12,6 +12,8 @@ from outlast.sqlite_files import SqliteFile, path_and_options, rows_of
 
 _DEFAULT_TABLE = "results"
 _COLUMNS = ("id", "value", "version", "claim")
+_IS_OWN = re.compile("(?i)sqlite_|outlast_")  # SQLite's, or the queue's
+_MOST_NAMES = 20
 
 
 class SqliteSink:
@@ -23,7 +25,8 @@ class SqliteSink:
     def __init__(self, url: str) -> None:
         path, options = path_and_options(url, setting="sink", known=frozenset({"table"}))
         self._url = url
-        self._table = _quoted(options.get("table", _DEFAULT_TABLE), url)
+        self._name = options.get("table", _DEFAULT_TABLE)
+        self._table = _quoted(self._name, url)
         self._file = SqliteFile(path, setting="sink", unreachable=SinkUnreachable)
         self._upsert = (
             f"INSERT INTO {self._table} (id, value, version, claim) VALUES (?, ?, ?, ?) "
@@ -74,6 +77,7 @@ class SqliteSink:
     def results(self) -> Iterator[Result]:
         if not self._file.exists:  # to look for it makes no file
             raise SettingsError(f"sink={self._url!r}: there is no file {self._file.path}")
+        self._refuse_no_table()
         last, most = "", FIRST_ROWS
         select = f"SELECT id, value, version, claim FROM {self._table} WHERE id > ? ORDER BY id LIMIT ?"
         while True:
@@ -83,6 +87,14 @@ class SqliteSink:
             if len(page) < most:
                 return
             last, most = page[-1].id, rows_to_read(most, sum(len(one.value) for one in page))
+
+    def _refuse_no_table(self) -> None:
+        with self._file.reading() as connection:
+            tables = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name")
+            names = [name for (name,) in tables if not _IS_OWN.match(name)]
+        if self._name.lower() not in (name.lower() for name in names):
+            there = f"there is {', '.join(names[:_MOST_NAMES])}" if names else "the file has no table of results"
+            raise SettingsError(f"sink={self._url!r}: there is no table {self._name} (?table=); {there}")
 
     def close(self) -> None:
         self._file.close()
@@ -105,6 +117,6 @@ def _lacks(columns: Sequence[tuple[Any, ...]]) -> list[str]:
 
 def _quoted(table: str, url: str) -> str:
     """The table as an SQL name; raises SettingsError for none, and for SQLite's and the queue's own."""
-    if not table or "\0" in table or re.match("(?i)sqlite_|outlast_", table):
+    if not table or "\0" in table or _IS_OWN.match(table):
         raise SettingsError(f"sink={url!r}: table={table!r} is not a table's name that a sink can have")
     return '"' + table.replace('"', '""') + '"'

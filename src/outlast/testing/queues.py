@@ -66,6 +66,7 @@ class MemoryQueue:
         self._url = url
         self._items: dict[str, _Item] = {}
         self._leases: dict[str, _Lease] = {}
+        self._successes: set[str | None] = set()
         self._lock = threading.RLock()
 
     @property
@@ -182,6 +183,12 @@ class MemoryQueue:
                 dead=states.count("dead"),
                 oldest_seconds=self.clock.wall_seconds() - min(open_since) if open_since else None,
             )
+
+    def note_success(self, version: str | None) -> None:
+        self._successes.add(version)
+
+    def has_success(self, version: str | None) -> bool:
+        return version in self._successes
 
     def items(self, state: State | None = None) -> Iterator[ItemState]:
         with self._lock:

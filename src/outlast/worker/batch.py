@@ -8,6 +8,7 @@ from typing import Any
 from outlast.items import Queue as Port
 from outlast.items import Sink
 from outlast.settings import console_for
+from outlast.worker.arguments import refuse_other_arguments
 from outlast.worker.calling import Calling, Function
 from outlast.worker.front import Queue
 from outlast.worker.options import Duration, Load
@@ -35,18 +36,32 @@ class BatchFunction:
         but errors came of the first 100 items (or three chunks); SettingsError, QueueUnreachable and SinkUnreachable;
         LoopMisused for an answer that is not about the items.
         """
-        with console_for(os.environ).telling(), self._make() as worker:
-            if not worker.has_work():
-                return worker.summary
-            setup = self.options["setup"]
-            with worker.preparing():
-                more = () if setup is None else (setup(),)
-            calling = Calling(
-                self.function, more, worker.times, worker.limit, leaves=lambda: worker.board.notice is not None
-            )
-            while (chunk := worker.next_chunk()) is not None:
-                calling.run(chunk)
+        setup = self.options["setup"]
+        with console_for(os.environ).telling():
+            _refuse_what_cannot_be_called(self.function, setup)
+            with self._make() as worker:
+                return self._work(worker, setup)
+
+    def _work(self, worker: Worker, setup: Callable[[], object] | None) -> Drained:
+        if not worker.has_work():
             return worker.summary
+        with worker.preparing():
+            more = () if setup is None else (setup(),)
+        calling = Calling(
+            self.function, more, worker.times, worker.limit, leaves=lambda: worker.board.notice is not None
+        )
+        while (chunk := worker.next_chunk()) is not None:
+            calling.run(chunk)
+        return worker.summary
+
+
+def _refuse_what_cannot_be_called(function: Function, setup: Callable[[], object] | None) -> None:
+    if setup is None:
+        advice = "; is it to get a model, or the like, give --setup MODULE:FUNCTION (setup= in outlast.batch)"
+        refuse_other_arguments(function, "a list of items", setting="the function", advice=advice)
+    else:
+        refuse_other_arguments(setup, setting="setup")
+        refuse_other_arguments(function, "a list of items", "what setup returned", setting="the function")
 
 
 def batch(

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from outlast.clock import parse_duration
 from outlast.errors import SettingsError
+from outlast.worker.arguments import refuse_other_arguments
 
 Load = Callable[..., object]
 Duration = str | float | timedelta
@@ -53,6 +54,8 @@ def checked_options(
         raise SettingsError("item_timeout=0 leaves no time for an item; None is no limit")
     if version is not None and not isinstance(version, str):
         raise SettingsError(f"version={version!r} is {type(version).__name__}; write a text, such as 'model-3'")
+    if load is not None:
+        refuse_other_arguments(load, "an item", setting="load")
     return WorkerOptions(
         chunk=_whole(chunk, "chunk", least=1),
         version=version,

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from outlast.clock import format_duration
 from outlast.console import Console
-from outlast.errors import ExitingError, Interrupted, LoopMisused, OutlastError, SettingsError
+from outlast.errors import EveryItemFailed, ExitingError, Interrupted, LoopMisused, OutlastError, SettingsError
 from outlast.events import BatchStarted, ChunkBegun, Event, NoticeHeard
 from outlast.exits import exit_watch
 from outlast.items import Queue as Port
@@ -116,7 +116,8 @@ class Worker:
             raise LoopMisused("this Worker was entered before; make a new one")
         with console_for(os.environ).telling():
             self._entered, self._owner = True, os.getpid()
-            self.around, hears_already = look_around(os.environ), is_listening()
+            self.around = look_around(os.environ)
+            hears_already = is_listening()
             self.telling = Telling(self.around)
             self.board, self._listener = listen(self.around)
             self._took_signals = not hears_already
@@ -179,8 +180,8 @@ class Worker:
             raise LoopMisused("this is a forked child, and the loop belongs to its parent; end it with os._exit")
         with self.console.telling():
             self._settle_current()
-            if self._trial.failed and not self._drain.begun.is_set():
-                self._judge()
+            if self._trial.is_lost and not self._drain.begun.is_set():
+                raise self._verdict()
             return self._next_chunk()
 
     def _next_chunk(self) -> Chunk | None:
@@ -219,8 +220,8 @@ class Worker:
             return True
         if stats.done:
             self.console.info(
-                f"{stats.done} items are done already, whatever the sink and the version; outlast queue retry --done "
-                "makes them ready again"
+                f"{stats.done} {'item is' if stats.done == 1 else 'items are'} done already, whatever the sink and the "
+                "version; outlast queue retry --done makes what is done ready again"
             )
         self._end_of_work()
         return False
@@ -285,9 +286,8 @@ class Worker:
         chunk = self._chunk
         if chunk is None:
             return
-        values, failures = chunk.unsettled()
         if not chunk.timed:
-            self.times.note(time.monotonic() - self._chunk_began, len(values) + len(failures))
+            self.times.note(time.monotonic() - self._chunk_began, sum(len(some) for some in chunk.unsettled()))
         if not chunk.stops.is_set():
             for item in chunk.pending():
                 reason = "the loop went on without a result for it"
@@ -297,16 +297,20 @@ class Worker:
         self._settling.give_back(chunk, chunk.open_ids())
         self._end(chunk)
         if self._settling.computed:
-            self._trial.passed()
+            if not self._trial.has_result:
+                self.queue.note_success(self.options.version)
+            self._trial.note_result()
         else:
             self._trial.note(chunk, failures)
 
-    def _judge(self) -> None:
-        """Raises EveryItemFailed if the function fails for whatever it is given."""
-        stats = self.queue.stats()
-        elsewhere = None if stats.done is None else stats.done - self._leasing.known
-        again = f"outlast queue retry {shlex.quote(masked(self.queue.url))}"
-        self._trial.judge(elsewhere, then=f"{again} ({stats.dead} are dead)" if stats.dead else "start again")
+    def _verdict(self) -> EveryItemFailed:
+        """The function fails for whatever it is given: where to see why, and how to go on."""
+        url, dead = shlex.quote(masked(self.queue.url)), self.queue.stats().dead
+        then = f"When it is mended: outlast queue retry {url}" if dead else "When it is mended, start again"
+        if dead is not None:
+            buried = f"{dead} {'is' if dead == 1 else 'are'} dead. " if dead else ""
+            then = f"{buried}Each traceback is in what `outlast queue export {url}` prints. {then}"
+        return self._trial.verdict(works_elsewhere=self.queue.has_success(self.options.version), then=then)
 
     def _end_current(self, error: BaseException | None) -> None:
         """The loop was left: what is finished counts, and an item that ended it with an error has failed."""
