@@ -105,7 +105,7 @@ def test_results_on_sqlite_are_copied_to_postgresql_and_not_computed_again(tmp_p
     follow([before.format("'sqlite:///work.db?table=labels'")], tmp_path, variables)
     said = follow(lines_below("From SQLite to PostgreSQL in the middle", "batch-postgresql.md"), tmp_path, variables)
     assert [line.strip() for line in said] == [
-        "3 results copied",
+        "3 results copied: 3 of version words-1",
         "3 new, 0 already there, 0 rejected",
         "nothing is left: 0 computed here, 3 known already, 0 dead",
     ]

@@ -380,7 +380,10 @@ def test_results_are_copied_to_a_sink_of_another_kind_and_known_there(queue: str
     old.store([Result(name, '{"label": "Ä"}', "1", 3) for name in names])
     for _ in range(2):  # the second time nothing changes
         said = run("sink", "copy", old.url, target, "--json")
-        assert (said.exit_code, json.loads(said.stdout)) == (0, {"copied": len(names)})
+        assert (said.exit_code, json.loads(said.stdout)) == (
+            0,
+            {"copied": len(names), "versions": [{"version": "1", "results": len(names)}]},
+        )
     run("sink", "compact", target)
     new = open_sink(target)
     assert {one.id: one.value for one in new.results()} == dict.fromkeys(names, '{"label": "Ä"}')
@@ -401,6 +404,18 @@ def test_a_sink_that_is_not_there_is_not_copied(queue: str) -> None:
         assert said.exit_code == 78
         assert said.stderr.count("\n") == 1
     assert list(Path().iterdir()) == []
+
+
+def test_a_copy_says_which_versions_it_copied(queue: str) -> None:
+    old = open_sink("jsonl:a")
+    old.prepare()
+    old.store([Result(f"i{n}", "1", version, 1) for n, version in enumerate(["v1", "v1", None])])
+    assert run("sink", "copy", "jsonl:a", "jsonl:b").stdout == (
+        "3 results copied: 2 of version v1, 1 without a version\n"
+    )
+    said = run("sink", "copy", "jsonl:a", "jsonl:./a")
+    assert said.exit_code == 78
+    assert "FROM 'jsonl:a' and TO 'jsonl:./a' are the same" in said.stderr
 
 
 def test_a_table_that_is_not_there_is_told_with_those_that_are(queue: str) -> None:

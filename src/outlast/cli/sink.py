@@ -1,15 +1,21 @@
 """`outlast sink`: joins the parts in which results have gathered, and copies results to another sink."""
 
 import json
+import os
+from collections import Counter
 from contextlib import ExitStack, closing
 
 import click
 
+from outlast.console import printable
 from outlast.errors import SettingsError
 from outlast.items import CompactableSink
 from outlast.registry import open_sink
+from outlast.settings import console_for
 from outlast.urls import masked
-from outlast.worker.copying import copy_results
+from outlast.worker.copying import copy_results, same_place
+
+_MOST_VERSIONS = 10  # that people are shown
 
 
 @click.group()
@@ -59,9 +65,23 @@ def copy(*, source: str, target: str, as_json: bool) -> None:
     Example:
       outlast sink copy 'sqlite:///results.db?table=labels' 'sqlite:///other.db?table=labels'
     """
-    if source == target:
-        raise SettingsError(f"FROM and TO are both {masked(source)!r}; nothing was copied")
+    if same_place(source, target):
+        raise SettingsError(f"FROM {masked(source)!r} and TO {masked(target)!r} are the same; nothing was copied")
     with ExitStack() as stack:
         read, written = (stack.enter_context(closing(open_sink(url))) for url in (source, target))
-        count = copy_results(read, written)
-    click.echo(json.dumps({"copied": count}) if as_json else f"{count:,} results copied")
+        versions = copy_results(read, written, warn=console_for(os.environ).warning)
+    if as_json:
+        named = [{"version": version, "results": count} for version, count in versions.most_common()]
+        click.echo(json.dumps({"copied": versions.total(), "versions": named}))
+    else:
+        click.echo(printable(_told(versions)))
+
+
+def _told(versions: Counter[str | None]) -> str:
+    each = [
+        f"{count:,} {'without a version' if version is None else f'of version {version}'}"
+        for version, count in versions.most_common(_MOST_VERSIONS)
+    ]
+    if len(versions) > _MOST_VERSIONS:
+        each.append(f"and {len(versions) - _MOST_VERSIONS:,} more versions")
+    return f"{versions.total():,} results copied{': ' if each else ''}{', '.join(each)}"

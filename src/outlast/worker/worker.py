@@ -26,6 +26,7 @@ from outlast.settings import console_for, look_around
 from outlast.urls import masked
 from outlast.worker.calling import reason_of
 from outlast.worker.chunk import Chunk
+from outlast.worker.copying import FEW_ITEMS, too_many
 from outlast.worker.drain import Drain
 from outlast.worker.front import Queue, port_of
 from outlast.worker.item_times import ItemTimes
@@ -37,7 +38,6 @@ from outlast.worker.telling import Telling
 from outlast.worker.time_limit import ItemTimeLimit
 from outlast.worker.trial import Trial
 
-_FEW_ITEMS = 100_000  # more than a sink for thousands is good for
 _FIRST_WAIT_SECONDS = 0.02
 _TELL_AFTER_SECONDS = 3.0
 _LONGEST_WAIT_SECONDS = 0.15
@@ -205,10 +205,8 @@ class Worker:
     def has_work(self) -> bool:
         """Whether anything is left to do, as far as the queue knows: a broker may have what its ledger has not."""
         stats = self.queue.stats()
-        if self.sink.traits.few and (stats.left or 0) > _FEW_ITEMS:
-            self.console.warning(
-                f"{stats.left} results as an object each are slow to make and to read; parquet:FOLDER is for so many"
-            )
+        if self.sink.traits.few and (stats.left or 0) > FEW_ITEMS:
+            self.console.warning(too_many(stats.left or 0))
         if stats.left != 0:
             return True
         options = self.options
