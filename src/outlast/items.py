@@ -232,6 +232,16 @@ class Queue(Protocol):
         ...
 
 
+@runtime_checkable
+class InFiles(Protocol):
+    """A queue that lies in files of this machine."""
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Their real paths, whether they are there or not; none if it does not, after all."""
+        ...
+
+
 # --- sinks --------------------------------------------------------------------------------------------
 
 

@@ -60,12 +60,6 @@ def path_and_options(url: str, *, setting: str, known: frozenset[str] = frozense
     return os.path.abspath(os.path.expanduser(place[1:])), options
 
 
-def files_of(database: str | None) -> frozenset[str]:
-    """The real paths of the files of a database by its `SqliteFile.name`; none of another kind's name."""
-    kind, _, path = (database or "").partition(":")
-    return frozenset(path + end for end in ("", "-wal", "-shm", "-journal")) if kind == "sqlite" else frozenset()
-
-
 def refuse_places_without_shared_memory(path: str, *, setting: str) -> None:
     """Raises SettingsError for a path on a file system where SQLite's write-ahead log does not work."""
     kind = file_system_of(path) or ""
@@ -107,6 +101,11 @@ class SqliteFile:
     def name(self) -> str:
         """The same for all URLs of this file."""
         return f"sqlite:{os.path.realpath(self.path)}"
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The real paths of the file and of what SQLite keeps beside it, whether they are there or not."""
+        return frozenset(os.path.realpath(self.path) + end for end in ("", "-wal", "-shm", "-journal"))
 
     @property
     def exists(self) -> bool:

@@ -1,4 +1,4 @@
-"""`outlast publish`, `queue` and `sink`: what they do, say and leave with."""
+"""`outlast publish` and `queue`: what they do, say and leave with."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from click.testing import Result as Ended
 from outlast.cli.main import main
 from outlast.cli.progress import Look, Rate, progress
 from outlast.errors import QueueUnreachable
-from outlast.items import Draft, Failure
+from outlast.items import Draft, Failure, InFiles
 from outlast.registry import open_queue
 from outlast.testing import MemorySink
 
@@ -353,6 +353,14 @@ def test_what_is_no_queue_is_told_in_one_line(command: str) -> None:
     assert said.exit_code == 78
     assert said.stderr.count("\n") == 1
     assert "work.db" in said.stderr
+
+
+def test_the_files_of_a_ledger_are_the_queues_own(queue: str, tmp_path: Path) -> None:
+    for url in (queue, f"pubsub://project-1/images?topic=images&ledger={queue}"):
+        port = open_queue(url)
+        assert isinstance(port, InFiles)
+        assert port.files == {f"{tmp_path.resolve()}/work.db{end}" for end in ("", "-wal", "-shm", "-journal")}
+        port.close()
 
 
 # --- progress ---------------------------------------------------------------------------------------

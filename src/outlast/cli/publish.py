@@ -17,10 +17,9 @@ from outlast.console import printable
 from outlast.errors import ExitingError
 from outlast.item_files.folders import LeftOut
 from outlast.item_files.sources import FORMATS, Source, find_sources
-from outlast.items import Queue
+from outlast.items import InFiles, Queue
 from outlast.registry import open_queue
 from outlast.settings import console_for
-from outlast.sqlite_files import files_of
 from outlast.worker.publishing import Published, Row, publish_rows
 
 SOME_REJECTED = 1
@@ -84,11 +83,12 @@ def publish(
     """
     port = open_queue(queue)
     try:
-        left_out = LeftOut(files_of(port.database))
-        sources = find_sources(files, format=form, patterns=patterns, left_out=left_out)
+        left_out = LeftOut()
+        own = port.files if isinstance(port, InFiles) else frozenset()
+        sources = find_sources(files, format=form, patterns=patterns, own=own, left_out=left_out)
         with Tally() as tally:
             _publish_all(port, sources, id_column, tally)
-            if said := str(left_out):
+            if said := left_out.told:
                 console_for(os.environ).info(f"left out: {said}")
             tally.report(as_json=as_json)
             sys.exit(SOME_REJECTED if tally.rejected else 0)

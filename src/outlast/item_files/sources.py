@@ -30,13 +30,14 @@ _WILD = frozenset("*?[")
 class Source:
     """One thing to read items from. `name` is a path, a URL or "-"; `meter` tells how far it has been read.
 
-    `patterns` choose among the files of a folder, of which some are `left_out`.
+    `patterns` choose among the files of a folder. The queue's `own` files are passed over, and `left_out` notes that.
     """
 
     name: str
     format: str = ""
     meter: Meter = field(default_factory=Meter)
     patterns: tuple[str, ...] = ()
+    own: frozenset[str] = frozenset()
     left_out: LeftOut = field(default_factory=LeftOut)
 
     @property
@@ -51,7 +52,7 @@ class Source:
         answer; both at any time.
         """
         if self.format == _FOLDER:
-            return folder_rows(self.name, self.patterns, self.left_out)
+            return folder_rows(self.name, self.patterns, own=self.own, left_out=self.left_out)
         if self.format == _PARQUET:
             return self._parquet_rows(id_column)
         return self._text_rows(_READERS[self.format], id_column)
@@ -74,18 +75,20 @@ def find_sources(
     *,
     format: str | None = None,  # noqa: A002 - the option's name
     patterns: Sequence[str] = (),
+    own: frozenset[str] = frozenset(),
     left_out: LeftOut | None = None,
 ) -> list[Source]:
     """What the names mean, in their order, patterns expanded in the order of what they match.
 
     `format` is one of FORMATS, else it is seen from each name's ending, which may have .gz after it. `patterns` choose
-    among the files of folders. What is `left_out` of folders, and of what a pattern matches, is passed over and noted.
-    Raises SettingsError for what is not there, may not be read, or has no known format.
+    among the files of folders. In folders, and in what a pattern matches, the queue's `own` files are passed over, by
+    their real paths; `left_out` notes what was. Raises SettingsError for what is not there, may not be read, or has no
+    known format.
     """
     left_out = left_out or LeftOut()
-    found = [one for name in names for one in _expanded(name, left_out)]
+    found = [one for name in names for one in _expanded(name, own, left_out)]
     for one in found:
-        one.left_out = left_out
+        one.own, one.left_out = own, left_out
         if one.format == _FOLDER:
             one.patterns = tuple(patterns)
         else:
@@ -123,7 +126,7 @@ def _parquet() -> Any:
 # --- names and patterns ---------------------------------------------------------------------------------
 
 
-def _expanded(name: str, left_out: LeftOut) -> list[Source]:
+def _expanded(name: str, own: frozenset[str], left_out: LeftOut) -> list[Source]:
     """What a name or pattern stands for; the format is told for folders only."""
     name = name.removeprefix("file://")
     if name == STANDARD_INPUT:
@@ -134,10 +137,12 @@ def _expanded(name: str, left_out: LeftOut) -> list[Source]:
     if os.path.lexists(name) or not _WILD & set(name):
         return [_local(name)]
     matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - names as the shell would write them
-    matches = [one for one in matches if not left_out.is_own(os.path.realpath(one))]
-    if not matches:
+    real = {match: os.path.realpath(match) for match in matches}
+    left_out.own |= own & set(real.values())
+    wanted = [_local(match) for match in matches if real[match] not in own]
+    if not wanted:
         raise SettingsError(f"nothing matches {name!r}")
-    return [_local(match) for match in matches]
+    return wanted
 
 
 def _local(name: str) -> Source:

@@ -16,6 +16,7 @@ from outlast.items import (
     Accepted,
     Draft,
     Failure,
+    InFiles,
     ItemState,
     Lease,
     Queue,
@@ -121,6 +122,11 @@ class PubsubQueue:
     @property
     def database(self) -> str | None:
         return self._ledger.database
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Those of the ledger."""
+        return self._ledger.files if isinstance(self._ledger, InFiles) else frozenset()
 
     # --- publishing ---------------------------------------------------------------------------------
 

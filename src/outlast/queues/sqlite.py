@@ -4,8 +4,9 @@ import json
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 from outlast.clock import Clock, SystemClock
 from outlast.errors import QueueUnreachable
@@ -75,6 +76,24 @@ _PAST = f"""SELECT number, begun, items FROM outlast_leases WHERE until <= ? OR 
 _OPEN_ITEMS = "seq IN (SELECT value FROM json_each(?)) AND state = 1 AND lease = ?"
 
 
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
+_Verb = Callable[Concatenate["SqliteQueue", _Arguments], _Answer]
+
+
+def _once_published(*, before: Any) -> Callable[[_Verb[_Arguments, _Answer]], _Verb[_Arguments, _Answer]]:
+    """For a verb that needs the tables; `before`: its answer where nobody has published, and no file is made."""
+
+    def with_check(verb: _Verb[_Arguments, _Answer]) -> _Verb[_Arguments, _Answer]:
+        @wraps(verb)
+        def checked(self: "SqliteQueue", /, *args: _Arguments.args, **more: _Arguments.kwargs) -> _Answer:
+            return verb(self, *args, **more) if self._is_there() else cast(_Answer, before)
+
+        return checked
+
+    return with_check
+
+
 class SqliteQueue:
     """``sqlite:///work.db`` as an items.Queue.
 
@@ -104,6 +123,10 @@ class SqliteQueue:
     def database(self) -> str:
         return self._file.name
 
+    @property
+    def files(self) -> frozenset[str]:
+        return self._file.files
+
     # --- publishing ---------------------------------------------------------------------------------
 
     def publish(self, drafts: Sequence[Draft]) -> Accepted:
@@ -122,9 +145,8 @@ class SqliteQueue:
 
     # --- leases -------------------------------------------------------------------------------------
 
+    @_once_published(before=None)
     def lease(self, most: int, seconds: float, *, begin: bool, max_deaths: int) -> Lease | None:
-        if not self._is_there():
-            return None
         if not self._had_some:  # who waits for others to end looks often, and is in nobody's way
             with self._file.reading() as connection:
                 if not self._anything(connection):
@@ -151,24 +173,21 @@ class SqliteQueue:
         _count(connection, ready=-len(rows), leased=len(rows))
         return Lease(str(number), str(number), tuple(LeasedItem(*row[1:]) for row in rows))
 
+    @_once_published(before=False)
     def begin(self, lease: Lease) -> bool:
-        if not self._is_there():
-            return False
         with self._file.writing(durable=False) as connection:
             begun = connection.execute("UPDATE outlast_leases SET begun = 1 WHERE number = ?", (int(lease.token),))
             return begun.rowcount == 1
 
+    @_once_published(before=False)
     def extend(self, renewal: str, seconds: float) -> bool:
-        if not self._is_there():
-            return False
         until = (self._now() + seconds, self._boot, int(renewal))
         with self._file.writing(durable=False) as connection:
             there = connection.execute("UPDATE outlast_leases SET until = ?, boot = ? WHERE number = ?", until)
             return there.rowcount == 1
 
+    @_once_published(before=None)
     def expire(self, renewal: str) -> None:
-        if not self._is_there():
-            return
         with self._file.writing(durable=False) as connection:
             connection.execute("UPDATE outlast_leases SET until = -1 WHERE number = ?", (int(renewal),))
 
@@ -267,9 +286,8 @@ class SqliteQueue:
 
     # --- looking ------------------------------------------------------------------------------------
 
+    @_once_published(before=QueueStats(ready=0, leased=0, done=0, dead=0))
     def stats(self) -> QueueStats:
-        if not self._is_there():
-            return QueueStats(ready=0, leased=0, done=0, dead=0)
         with self._file.reading() as connection:
             row = connection.execute("SELECT ready, leased, done, dead FROM outlast_counts").fetchone()
             [(ended,)] = connection.execute(
@@ -290,23 +308,20 @@ class SqliteQueue:
         ready, leased, done, dead = row
         return QueueStats(ready=ready + ended, leased=leased - ended, done=done, dead=dead, oldest_seconds=age)
 
+    @_once_published(before=None)
     def note_success(self, version: str | None) -> None:
-        if not self._is_there():
-            return
         with self._file.writing(durable=False) as connection:
             connection.execute("INSERT OR IGNORE INTO outlast_successes VALUES (?)", (json.dumps(version),))
 
+    @_once_published(before=False)
     def has_success(self, version: str | None) -> bool:
-        if not self._is_there():
-            return False
         with self._file.reading() as connection:
             noted = connection.execute("SELECT 1 FROM outlast_successes WHERE version = ?", (json.dumps(version),))
             return noted.fetchone() is not None
 
+    @_once_published(before=iter(()))
     def items(self, state: State | None = None) -> Iterator[ItemState]:
         """Page by page, so that no reader keeps the write-ahead log from being cut."""
-        if not self._is_there():
-            return
         where = "" if state is None else f"AND state = {_STATES.index(state)}"  # as text: indexes here are of one state
         last, most = 0, FIRST_ROWS
         while True:
@@ -323,9 +338,8 @@ class SqliteQueue:
                 return
             most = rows_to_read(most, sum(len(row[3]) for row in page))
 
+    @_once_published(before=0)
     def retry(self, ids: Sequence[str] | None = None, *, state: Literal["dead", "done"] = "dead") -> int:
-        if not self._is_there():
-            return 0
         change = f"""UPDATE outlast_items SET state = 0, errors = 0, deaths = 0, releases = 0, reason = NULL,
             not_before = NULL, sent = 0 WHERE state = {_STATES.index(state)}"""
         with self._file.writing(durable=True) as connection:
@@ -387,9 +401,8 @@ class SqliteQueue:
                 later=later | {row[0]: 0.0 for row in here if row not in wanted},
             )
 
+    @_once_published(before=frozenset())
     def held(self, renewal: str) -> frozenset[str]:
-        if not self._is_there():
-            return frozenset()
         with self._file.reading() as connection:
             rows = connection.execute(
                 """SELECT id FROM outlast_items WHERE state = 1 AND lease = ?1 AND seq IN
@@ -398,9 +411,8 @@ class SqliteQueue:
             )
             return frozenset(row[0] for row in rows)
 
+    @_once_published(before=())
     def unsent(self, ids: Sequence[str]) -> Sequence[Draft]:
-        if not self._is_there():
-            return []
         with self._file.reading() as connection:
             rows = connection.execute(
                 f"""SELECT id, payload FROM outlast_items
@@ -409,9 +421,8 @@ class SqliteQueue:
             )
             return [Draft(*row) for row in rows]
 
+    @_once_published(before=None)
     def mark_sent(self, ids: Sequence[str]) -> None:
-        if not self._is_there():
-            return
         with self._file.writing(durable=True) as connection:
             connection.executemany("UPDATE outlast_items SET sent = 1 WHERE id = ?", [(one,) for one in ids])
 
