@@ -47,7 +47,13 @@ def test_a_long_notice_is_trained_through_until_the_last_safe_moment_and_loses_n
     monkeypatch.setenv("OUTLAST_POD_GRACE", f"{GRACE_SECONDS:g}")
     command = (sys.executable, "job.py")
     request = Request(
-        command=command, folder=folder, platform="gke-gpu", interruptions=3, seed=SIGTERM_FIRST, keep=True
+        command=command,
+        folder=folder,
+        platform="gke-gpu",
+        interruptions=3,
+        seed=SIGTERM_FIRST,
+        keep=True,
+        in_place=True,
     )
     report = rehearse(request)
     assert (report.verdict, report.reasons) == ("survived", ())

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
+import requests
 
 from outlast.emulate.kubernetes.api import KubernetesApi
 from outlast.emulate.kubernetes.kubeconfig import kubeconfig
@@ -288,7 +288,7 @@ def test_logs_are_followed_until_the_container_ends(desk):
         desk.logs.end(uid, "main")
         assert following.communicate(timeout=30)[0] == ""
     assert following.returncode == 0
-    asked = httpx.get(f"{desk.url}/api/v1/namespaces/default/pods/speaker/log")
+    asked = requests.get(f"{desk.url}/api/v1/namespaces/default/pods/speaker/log")
     assert asked.json()["message"] == "a container name must be specified for pod speaker, choose one of: [main side]"
     desk.store.delete("Pod", "speaker", grace_seconds=0)
 
@@ -297,7 +297,7 @@ def test_a_budget_forbids_an_eviction_until_there_are_enough(desk):
     desk.verbs.create("PodDisruptionBudget", {"metadata": {"name": "keep"}, "spec": _budget("kept")})
     desk.pod("kept-0", "gpu-9", labels={"app": "kept"})
     where, body = f"{desk.url}/api/v1/namespaces/default/pods/kept-0/eviction", {"metadata": {"name": "kept-0"}}
-    refused = httpx.post(where, json=body)
+    refused = requests.post(where, json=body)
     assert refused.status_code == 429
     assert "retry-after" not in refused.headers  # with it, kubectl would ask again and again by itself
     assert refused.json()["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
@@ -305,9 +305,9 @@ def test_a_budget_forbids_an_eviction_until_there_are_enough(desk):
     assert causes[0]["message"] == "The disruption budget keep needs 1 healthy pods and has 1 currently"
     assert desk.kubectl("get pdb").splitlines()[1].split()[:4] == ["keep", "1", "N/A", "0"]
     desk.pod("kept-1", "gpu-9", labels={"app": "kept"})
-    assert httpx.post(f"{where}?dryRun=All", json=body).status_code == 201
+    assert requests.post(f"{where}?dryRun=All", json=body).status_code == 201
     watch = desk.store.watch("Pod", fields="metadata.name=kept-0", since=desk.store.version)
-    assert httpx.post(where, json=body).status_code == 201
+    assert requests.post(where, json=body).status_code == 201
     marked, deleted = watch.next_within(30).object, watch.next_within(30).object
     assert marked["status"]["conditions"][-1]["reason"] == "EvictionByEvictionAPI"
     assert "deletionTimestamp" not in marked["metadata"]
@@ -372,12 +372,12 @@ def test_the_official_client_makes_lists_watches_patches_evicts_and_deletes(desk
 def test_a_watch_from_a_forgotten_version_gets_the_error_that_clients_answer_by_listing_again(desk):
     desk.store.compact()
     query = "watch=1&resourceVersion=1&timeoutSeconds=1"
-    lines = httpx.get(f"{desk.url}/api/v1/pods?{query}").text.splitlines()
+    lines = requests.get(f"{desk.url}/api/v1/pods?{query}").text.splitlines()
     assert [json.loads(line)["type"] for line in lines] == ["ERROR"]
     assert json.loads(lines[0])["object"]["code"] == 410
     version = desk.store.version
     query = f"watch=1&sendInitialEvents=true&resourceVersion={version}&resourceVersionMatch=NotOlderThan"
-    lines = httpx.get(
+    lines = requests.get(
         f"{desk.url}/api/v1/namespaces?{query}&allowWatchBookmarks=true&timeoutSeconds=1"
     ).text.splitlines()
     kinds = [json.loads(line)["type"] for line in lines]
@@ -400,7 +400,7 @@ def test_a_watch_from_a_forgotten_version_gets_the_error_that_clients_answer_by_
     ],
 )
 def test_what_is_not_there_or_makes_no_sense_is_refused_with_a_status(desk, method, path, body, code, message):
-    answer = httpx.request(method, desk.url + path, json=body)
+    answer = requests.request(method, desk.url + path, json=body)
     assert answer.status_code == code
     assert answer.json()["kind"] == "Status"
     assert message in answer.json()["message"]
@@ -409,14 +409,14 @@ def test_what_is_not_there_or_makes_no_sense_is_refused_with_a_status(desk, meth
 def test_unknown_fields_are_dropped_with_a_warning_for_clients_that_do_not_ask_to_be_strict(desk):
     body = {"metadata": {"name": "loose"}, "data": {"a": "b"}, "dota": {}}
     where = f"{desk.url}/api/v1/namespaces/default/configmaps"
-    answer = httpx.post(where, json=body)
+    answer = requests.post(where, json=body)
     assert answer.status_code == 201
     assert "dota" not in answer.json()
     assert answer.headers["warning"] == '299 - "unknown field \\"dota\\""'
-    strict = httpx.put(f"{where}/loose?fieldValidation=Strict", json=body)
+    strict = requests.put(f"{where}/loose?fieldValidation=Strict", json=body)
     assert strict.status_code == 400
     assert 'strict decoding error: unknown field "dota"' in strict.json()["message"]
-    gone = httpx.delete(where, params={"labelSelector": "!a"}).json()
+    gone = requests.delete(where, params={"labelSelector": "!a"}).json()
     assert [one["metadata"]["name"] for one in gone["items"]] == ["loose"]
     assert desk.store.find("ConfigMap", "loose") is None
 
@@ -425,9 +425,9 @@ def test_a_namespace_goes_when_what_is_in_it_has_gone(desk):
     desk.verbs.create("Namespace", {"metadata": {"name": "team"}})
     held = {"metadata": {"name": "held", "finalizers": ["a/b"]}}
     desk.verbs.create("ConfigMap", held, "team")
-    httpx.delete(f"{desk.url}/api/v1/namespaces/team").raise_for_status()
+    requests.delete(f"{desk.url}/api/v1/namespaces/team").raise_for_status()
     assert desk.store.get("Namespace", "team")["status"]["phase"] == "Terminating"
-    late = httpx.post(f"{desk.url}/api/v1/namespaces/team/configmaps", json={"metadata": {"name": "late"}})
+    late = requests.post(f"{desk.url}/api/v1/namespaces/team/configmaps", json={"metadata": {"name": "late"}})
     assert late.status_code == 403
     desk.store.change("ConfigMap", "held", "team", lambda made: made["metadata"].update(finalizers=[]))
     assert desk.store.find("Namespace", "team") is None

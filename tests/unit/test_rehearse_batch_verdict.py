@@ -53,7 +53,7 @@ def test_a_notice_after_the_work_finds_nobody_and_that_is_no_fault() -> None:
     assert judge(evidence(*heard, late)) == ("survived", [])
     for others, one in (
         (before, late),  # nothing shows that it listens while it works
-        (heard, replace(late, ended_by="SIGTERM", exit_code=143)),
+        (heard, replace(late, ended_by="SIGKILL after the grace", exit_code=137)),
         (heard, replace(late, notice=replace(deaf, left_behind=(LeftBehind("python", ("a.txt",)),)))),
     ):
         finished = () if one.exit_code == 0 else (attempt(4),)

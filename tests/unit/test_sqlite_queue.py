@@ -78,10 +78,10 @@ def test_a_file_that_is_something_else_is_left_alone(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for url in (f"sqlite:///{tmp_path}/file/work.db", f"sqlite:///{tmp_path}"):
-        with pytest.raises(outlast.QueueUnreachable) as caught:
+    for url, code in ((f"sqlite:///{tmp_path}/file/work.db", 75), (f"sqlite:///{tmp_path}", 78)):
+        with pytest.raises(outlast.ExitingError) as caught:
             outlast.Queue(url).publish({"a": 1})
-        assert caught.value.code == 75
+        assert caught.value.code == code
         assert str(tmp_path) in str(caught.value)
 
 
