@@ -1,8 +1,6 @@
 """A small Kubernetes API server over TLS: nodes and pods, get and watch, with rights, and what goes wrong."""
 
 import copy
-import datetime
-import ipaddress
 import json
 import ssl
 import threading
@@ -13,12 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
 from notice_servers import QuickServer
+from outlast.emulate.kubernetes.service_account import make_certificate
 
 Json = dict[str, Any]
 TOKEN = "a-token-of-the-tests"
@@ -204,7 +198,7 @@ class ApiServer:
         (account / "token").write_text(TOKEN)
         (account / "namespace").write_text("training")
         key_and_certificate = account.parent / "server.pem"
-        (account / "ca.crt").write_bytes(_make_certificate(key_and_certificate))
+        (account / "ca.crt").write_bytes(make_certificate(key_and_certificate))
         self.cluster = cluster
         self._https = _Https(("127.0.0.1", 0), _Handler)
         self._https.cluster = cluster
@@ -226,29 +220,3 @@ class ApiServer:
         self._https.shutdown()
         self._https.server_close()
         self._thread.join()
-
-
-def _make_certificate(place: Path) -> bytes:
-    """Writes a key and a certificate of its own authority; returns that certificate."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
-    now = datetime.datetime.now(datetime.UTC)
-    names = [x509.DNSName("kubernetes.default.svc"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=30))
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    as_text = certificate.public_bytes(serialization.Encoding.PEM)
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    place.write_bytes(private + as_text)
-    return as_text

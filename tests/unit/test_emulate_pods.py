@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from outlast.emulate.kubernetes import pod_states
-from outlast.emulate.kubernetes.images import Image, ImageMissing, command_of, find_image
+from outlast.emulate.kubernetes.images import Image, ImageMissing, find_image
 from outlast.emulate.kubernetes.machines import MACHINES, Machine, new_node
 from outlast.emulate.kubernetes.pod_environment import ConfigError, variables
 from outlast.emulate.kubernetes.pod_states import ContainerRecord
@@ -184,8 +184,9 @@ def test_command_and_args_replace_what_the_image_has_as_in_kubernetes() -> None:
         ({"command": ["c"], "args": ["a"]}, ("c", "a")),
     ]
     for words, expected in given:
-        assert command_of(words, find_image({"image": "i", **words}, images)) == expected
-    assert command_of({"command": ["c"]}, find_image({"image": "unknown", "command": ["c"]}, images)) == ("c",)
+        assert find_image({"image": "i", **words}, images).command_of(words) == expected
+    unknown = {"image": "unknown", "command": ["c"]}
+    assert find_image(unknown, images).command_of(unknown) == ("c",)
     with pytest.raises(ImageMissing, match="unknown"):
         find_image({"image": "unknown", "args": ["a"]}, images)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from outlast.emulate.cloud_run.refusals import Refused
+from outlast.emulate.command_line import command_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,7 @@ class Image:
 
     def command_of(self, container: Mapping[str, Any]) -> tuple[str, ...]:
         """What a container of this image runs; empty when nobody says."""
-        command, arguments = tuple(container.get("command", ())), tuple(container.get("args", ()))
-        if command:
-            return (*command, *arguments)
-        return (*self.entry_point, *(arguments or self.arguments))
+        return command_line(container, entry_point=self.entry_point, arguments=self.arguments)
 
 
 @dataclass(frozen=True, slots=True)

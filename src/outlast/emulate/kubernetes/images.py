@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from outlast.emulate.command_line import command_line
+
 Json = dict[str, Any]
 
 
@@ -21,6 +23,10 @@ class Image:
     folder: Path = Path("/")
     environment: Mapping[str, str] = field(default_factory=dict)
 
+    def command_of(self, container: Json) -> tuple[str, ...]:
+        """What a container of this image runs."""
+        return command_line(container, entry_point=self.entry_point, arguments=self.arguments)
+
 
 class ImageMissing(Exception):
     """The container gives no command, and its image's name stands for nothing here."""
@@ -33,11 +39,3 @@ def find_image(container: Json, images: Mapping[str, Image]) -> Image:
     if found is None and not container.get("command"):
         raise ImageMissing(f'Failed to pull image "{name}": the emulator has no such image, and no command is given')
     return found or Image()
-
-
-def command_of(container: Json, image: Image) -> tuple[str, ...]:
-    """The command line: `command` replaces the entry point and, without `args`, the image's arguments too."""
-    command, arguments = tuple(container.get("command") or ()), tuple(container.get("args") or ())
-    if command:
-        return command + arguments
-    return image.entry_point + (arguments or image.arguments)

@@ -16,7 +16,7 @@ from typing import Any
 from outlast.clock import parse_duration
 from outlast.emulate.kubernetes import pod_states
 from outlast.emulate.kubernetes.handler import is_handler
-from outlast.emulate.kubernetes.images import command_of, find_image
+from outlast.emulate.kubernetes.images import find_image
 from outlast.emulate.kubernetes.job_failures import is_deleted, is_over
 from outlast.emulate.kubernetes.pod_environment import ConfigError, expanded, variables
 from outlast.emulate.kubernetes.pod_process import PodProcess
@@ -240,7 +240,7 @@ class Kubelet:
         current = self._store.find("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"]) or pod
         base = {**self._site.environment, **image.environment, **self._told(current)}
         environment = variables(current, container, base, lambda kind, of: self._find(pod, kind, of))
-        command = [expanded(word, environment) for word in command_of(container, image)]
+        command = [expanded(word, environment) for word in image.command_of(container)]
         if not command:
             raise ConfigError("no command specified")
         self._site.logs.start(uid, name)

@@ -34,7 +34,7 @@ class ServiceAccount:
         self.certificate = folder.parent / "apiserver.pem"
         (folder / "token").write_text(self._token)
         (folder / "namespace").write_text("default")
-        (folder / "ca.crt").write_bytes(_make_certificate(self.certificate))
+        (folder / "ca.crt").write_bytes(make_certificate(self.certificate))
 
     def guard(self, application: Application) -> Application:
         """The API as pods see it: 401 without the token, 403 for all but reading nodes and pods."""
@@ -69,8 +69,8 @@ def _refused(code: int, reason: str, message: str) -> JSONResponse:
     return JSONResponse(Refused(code, reason, message).status(), code)
 
 
-def _make_certificate(place: Path) -> bytes:
-    """Writes a key and a certificate of its own authority; returns that certificate."""
+def make_certificate(place: Path) -> bytes:
+    """Writes a key and a certificate of its own authority, for an API server on loopback; returns the certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _MADE_FOR[0])])
     now = datetime.datetime.now(datetime.UTC)
