@@ -184,11 +184,8 @@ def start_kept(name: str, command: list[str], *, mounted_at: str = "", env: dict
             env={**os.environ, **(env or {})},
             start_new_session=True,
         )
-    _KEEPERS.append(keeper)
+    keeper.returncode = 0  # it outlives this process by a moment, so nobody waits for it; its object would warn of that
     return keeper.pid
-
-
-_KEEPERS: list["subprocess.Popen[bytes]"] = []  # or their objects would warn of a process still running
 
 
 def wait_for(ready: Callable[[], bool], what: str) -> None:
