@@ -290,7 +290,7 @@ class Worker:
             for item in chunk.pending():
                 reason = "the loop went on without a result for it"
                 chunk.fail(item, reason if item.load_error is None else reason_of(item.load_error))
-        failures = chunk.unsettled()[1]
+        failures = [] if self._trial.has_result else chunk.unsettled()[1]
         self._settling.settle(chunk)
         self._settling.give_back(chunk, chunk.open_ids())
         self._end(chunk)
