@@ -77,7 +77,7 @@ _CALLS = (
     _Call("write", 296, 70, descriptor=0),  # pwritev
     _Call("write", 326, 285, descriptor=2),  # copy_file_range
     _Call("write", 40, 71, descriptor=0),  # sendfile
-    _Call("exit", 231, 94),  # exit_group, with 0
+    _Call("exit", 231, 94),  # exit_group
 )
 
 
@@ -85,7 +85,7 @@ _CALLS = (
 class Operation:
     """One change to a file that is about to happen: "open" (for writing), "write", "rename" (`source` to `path`), …
 
-    "exit", without a path, is the end of a process that leaves with 0.
+    "exit", without a path, is the end of a process that leaves with 0, "failure" of one that leaves with another code.
     """
 
     kind: str
@@ -118,12 +118,12 @@ def can_watch() -> bool:
     return platform.machine() in _MACHINES
 
 
-def filter_program() -> bytes:
+def _filter_program(*, only_ends: bool) -> bytes:
     """The filter for this machine, as an array of struct sock_filter."""
     machine = platform.machine()
     program = [(_LOAD, 0, 0, 4), (_IF_EQUAL, 1, 0, _MACHINES[machine]), (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, 0)]
     for call in _CALLS:
-        if (number := call.number(machine)) < 0:
+        if (number := call.number(machine)) < 0 or (only_ends and call.name != "exit"):
             continue
         block = _test(call)
         program += [(_IF_EQUAL, 0, len(block), number), *block]
@@ -150,11 +150,12 @@ class CallWatch:
 
     `answer` is asked about each operation before it happens; when it returns False the operation never happens: the
     process stays held, to be killed. Signalled: it has been sent a signal meanwhile, and goes on. A Failure is what it
-    gives then, as a disk would. It may wait.
+    gives then, as a disk would. It may wait. `only_ends`: it is asked about the ends of processes alone.
     """
 
-    def __init__(self, answer: Callable[[Operation], Answer]) -> None:
+    def __init__(self, answer: Callable[[Operation], Answer], *, only_ends: bool = False) -> None:
         self._answer = answer
+        self.program = _filter_program(only_ends=only_ends)
         self._ours, self._theirs = socket.socketpair()
         self._stop_reading, self._stop_writing = os.pipe()
         machine = platform.machine()
@@ -222,7 +223,7 @@ class CallWatch:
         now = time.monotonic()
         with contextlib.suppress(OSError):
             if call.name == "exit":
-                return Operation("exit", "", None, pid, now) if _signed(arguments[0]) == 0 else None
+                return Operation("failure" if arguments[0] & 0xFF else "exit", "", None, pid, now)
             if call.descriptor >= 0:
                 path = str(Path(f"/proc/{pid}/fd/{_signed(arguments[call.descriptor])}").readlink())
                 return Operation(call.name, path, None, pid, now) if path.startswith("/") else None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from outlast.containers import processes
+from outlast.containers.calls import Operation
 from outlast.containers.container import Container, open_pidfd
 from outlast.containers.processes import Process
 
@@ -44,11 +45,44 @@ class _Seen:
     writes: tuple[str, ...] = field(default=())
 
 
-class NoticeWatch:
-    """Looks at an attempt's processes again and again. Leaving the context gives its handles back."""
+class LastLook:
+    """What still runs when the first process asks to leave; the kernel holds it until `passes` returns.
 
-    def __init__(self, container: Container, folder: Path) -> None:
-        self._container, self._folder = container, folder
+    Afterwards nobody can tell a process that ended just before from one that was killed with the first: a shell that
+    waits for its child is gone within a millisecond of it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._container: Container | None = None
+        self.left_behind: tuple[LeftBehind, ...] | None = None  # None: it did not ask, or nobody was asked
+
+    def begin(self, container: Container) -> None:
+        """From now on, at the ends of this container's processes."""
+        self._container = container
+
+    def passes(self, operation: Operation) -> bool:
+        """Always; to be asked before each operation, of which only the end of the first process means something."""
+        if self._container is None or operation.kind not in ("exit", "failure"):
+            return True
+        if processes.process_of(operation.pid) == self._container.first_pid:
+            alive = (processes.look_at(pid) for pid in self._container.descendants())
+            self.left_behind = tuple(
+                LeftBehind(one.command, tuple(processes.files_written_by(one.pid, below=self._folder)))
+                for one in alive
+                if one is not None and not one.ended and not one.harmless
+            )
+        return True
+
+
+class NoticeWatch:
+    """Looks at an attempt's processes again and again. Leaving the context gives its handles back.
+
+    `last` knows better what was left behind, where it saw the first process leave.
+    """
+
+    def __init__(self, container: Container, folder: Path, last: LastLook | None = None) -> None:
+        self._container, self._folder, self._last = container, folder, last
         first = processes.look_at(container.first_pid) if container.first_pid else None
         self._first_command = first.command if first else "?"
         self._first_hears = first is not None and first.hears_sigterm
@@ -111,12 +145,14 @@ class NoticeWatch:
 
     def view(self, *, signalled: bool) -> NoticeView:
         """What has been seen; processes count as left behind only when the first one left by itself."""
-        behind = [LeftBehind(seen.process.command, seen.writes) for seen in self._seen.values()]
+        behind = self._last.left_behind if self._last is not None else None
+        if behind is None:
+            behind = tuple(LeftBehind(seen.process.command, seen.writes) for seen in self._seen.values())
         return NoticeView(
             first_command=self._first_command,
             first_hears=self._first_hears,
             first_was_pid_1=self._container.first_is_pid_1,
             hearing_child=self._hearing_child,
-            left_behind=tuple(behind) if self._left_by_itself else (),
+            left_behind=behind if self._left_by_itself else (),
             signalled=signalled,
         )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from outlast.containers.calls import Answer, CallWatch, Failure, Operation
+from outlast.rehearse.notice import LastLook
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
 from outlast.rehearse.watch import SaveFilter, Write, is_passing
 from outlast.rehearse.words import SpoilStorage
@@ -14,11 +15,11 @@ from outlast.rehearse.words import SpoilStorage
 class Storage:
     """Lets writes pass until it is told otherwise. `kill` ends the attempt; it runs in the thread that decides."""
 
-    def __init__(self, folder: Path, kill: Callable[[], None]) -> None:
+    def __init__(self, folder: Path, kill: Callable[[], None], last: LastLook) -> None:
         self.calls = CallWatch(self._decide)
         self.first_hit_at: float | None = None
         self.fired: Write | None = None
-        self._folder, self._kill = folder, kill
+        self._folder, self._kill, self._last = folder, kill, last
         self._fault: SpoilStorage | None = None
         self._saves: SaveFilter | None = None
         self._known: set[str] = set()
@@ -44,6 +45,7 @@ class Storage:
         self.calls.close()
 
     def _decide(self, operation: Operation) -> Answer:
+        self._last.passes(operation)
         path = Path(operation.path)
         if operation.kind != "write" or not path.is_relative_to(self._folder) or is_passing(operation.path):
             return True
