@@ -267,6 +267,20 @@ FAULTY = [
         ("began again", "Load what was saved"),
     ),
     Faulty(
+        "b07 takes any error for a first run",
+        "json_state",
+        (
+            (
+                _SAVE_JSON,
+                _SAVE_JSON.replace("state.tmp", "state.json").replace(
+                    '    os.replace("state.json", "state.json")\n', ""
+                ),
+            ),
+            ("step, total = load()", "try:\n    step, total = load()\nexcept ValueError:\n    step, total = 0, 0"),
+        ),
+        (CUT + " `write state.json`", "began again, although it had been saved", "os.replace()"),
+    ),
+    Faulty(
         "keeps a cache that changes results",
         "json_state",
         (

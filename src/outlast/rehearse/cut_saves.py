@@ -4,11 +4,12 @@ What an interruption in the middle of a save leaves depends on the place between
 few of them. Here the kernel holds every operation until it is answered, so each place is met exactly once.
 """
 
+import hashlib
 import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -34,6 +35,8 @@ _ADDED, _ADDED_SHARE = 6, 0.2  # so many additions to an open file, after so muc
 _AHEAD, _ALL = 0.3, 0.97  # attempts that did so much of the work, before one that did all of it
 _STATE_LIKE = 3  # a file that one attempt writes anew so often is a state
 _FAILURES = 2  # in a row: it does not get over what the kill left
+_VERSIONS, _SAME_SHARE = 5, 0.8  # an attempt that writes so many anew, and so many of all, goes the whole way again
+_DIGESTED_BYTES = 1 << 26
 
 # Of outlast's own store only these are cut: what else is in it is no part of a save.
 _OF_A_SAVE = ("/data/", "/commits/")
@@ -56,6 +59,7 @@ class Cut:
     before: str | None = None
     hung: bool = False
     last_words: str = ""
+    versions: Mapping[str, Sequence[bytes]] = field(default_factory=dict)  # of each file: what it replaced of its own
 
     @property
     def failed(self) -> bool:
@@ -112,6 +116,8 @@ class Knife:
     _first_at: float = 0.0
     _before: dict[int, tuple[str, int]] = field(default_factory=dict)
     _opened: set[str] = field(default_factory=set)
+    versions: dict[str, list[bytes]] = field(default_factory=dict)  # digests of what it writes anew over its own
+    _own: set[str] = field(default_factory=set)
 
     def passes(self, operation: Operation) -> Answer:
         """Whether the operation may happen."""
@@ -123,6 +129,8 @@ class Knife:
             return True
         if self._left:
             self._see_what_follows(operation, name)
+        if operation.kind in ("open", "rename"):
+            self._note_version(operation.path, name)
         source = self._name_of(operation.source) if operation.source else None
         here = f"{operation.kind} {_NAME.sub('#', name)}".strip()
         before, row = self._before.get(operation.pid, ("", 0))
@@ -148,6 +156,13 @@ class Knife:
         self._under_way = (operation.pid, operation.kind, operation.path)
         os.eventfd_write(self.begun, 1)
         return Signalled(self._note_left)
+
+    def _note_version(self, path: str, name: str) -> None:
+        """Of a file that this attempt has made, before it is replaced."""
+        if name not in self._own:
+            self._own.add(name)
+        elif (digest := _digest(path)) is not None:
+            self.versions.setdefault(name, []).append(digest)
 
     def _note_left(self, left: bool) -> None:
         self._left = left
@@ -198,6 +213,17 @@ class Knife:
             self.elsewhere[_TEMPORARY + own[1] if own else path] += 1
 
 
+def _digest(path: str) -> bytes | None:
+    """What a file holds, in short; None for one that is not there, or so large that it would take long."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - held at each save: as fast as can be
+            if os.fstat(file.fileno()).st_size > _DIGESTED_BYTES:
+                return None
+            return hashlib.blake2b(file.read(), digest_size=16).digest()
+    except OSError:
+        return None
+
+
 def run_chain(
     site: Site,
     stage: Stage,
@@ -246,6 +272,7 @@ def _run(site: Site, stage: Stage, number: int, knife: Knife, hung_seconds: floa
         before=before,
         hung=not (ended or cut),
         last_words=words[-1] if words else "",
+        versions=knife.versions,
     )
 
 
@@ -335,16 +362,37 @@ def _find_broken(job: Job, chain: Chain, late: float | None) -> list[str]:
 def _find_begun_again(job: Job, chain: Chain) -> list[str]:
     """Whether the last attempt did as much as the whole job does, although those before it had saved."""
     last, before = chain.cuts[-1], sum(cut.operations for cut in chain.places)
-    if not job.to_resume or before < _AHEAD * last.operations:
+    alike = _begin_alike(chain.cuts)
+    if not job.to_resume or (before < _AHEAD * last.operations and not alike):
         return []
     stage = job.site.make_stage("whole")
     whole = _run(job.site, stage, 0, Knife(stage, frozenset(), None, blunt=True), job.hung_seconds)
-    if whole.exit_code != 0 or last.operations < _ALL * whole.operations or before < _AHEAD * whole.operations:
+    if whole.exit_code != 0:
+        return []
+    for cut, name in alike:
+        made, all_made = cut.versions[name], whole.versions.get(name, ())
+        if list(made) == list(all_made[: len(made)]) and len(made) >= _SAME_SHARE * len(all_made):
+            killed = chain.cuts[cut.number - 1].before
+            seen = f"after a kill just before `{killed}`, attempt {cut.number} began again, although it had been saved"
+            return [f"{seen}: it wrote each version of {name} anew, as the whole job does", _WHOLE_SAVES]
+    if last.operations < _ALL * whole.operations or before < _AHEAD * whole.operations:
         return []
     seen = f"it saves, but attempt {last.number} began again: it did as much to its files as the whole job does"
     counted = f"{last.operations} operations against {whole.operations}, after {len(chain.places)} attempts that saved"
     advice = "Load what was saved before the work begins, from a folder that outlives the attempt"
     return [f"{seen} ({counted}). {advice}"]
+
+
+def _begin_alike(cuts: Sequence[Cut]) -> list[tuple[Cut, str]]:
+    """Attempts, and files of which they wrote many versions, the first of them as an attempt before had written it."""
+    first: dict[str, set[bytes]] = {}
+    found = []
+    for cut in cuts:
+        for name, made in cut.versions.items():
+            if len(made) >= _VERSIONS and len(set(made)) == len(made) and made[0] in first.get(name, ()):
+                found.append((cut, name))
+            first.setdefault(name, set()).add(made[0])
+    return found
 
 
 def _differs(result: Result, after: str) -> str:
