@@ -267,6 +267,18 @@ FAULTY = [
         ("began again", "Load what was saved"),
     ),
     Faulty(
+        "x05 leaves in the middle of a window of gradients",
+        "json_state",
+        (
+            ("step, total = load()", "step, total = load()\npart = 0"),
+            (
+                "    total = (total * 31 + step) % (2**61 - 1)\n    step += 1\n",
+                "    part += step\n    step += 1\n    if step % 4 == 0:\n        total, part = total * 3 + part, 0\n",
+            ),
+        ),
+        ("result.json", NOT_WHAT),
+    ),
+    Faulty(
         "b07 takes any error for a first run",
         "json_state",
         (

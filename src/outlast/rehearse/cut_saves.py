@@ -103,7 +103,7 @@ class Knife:
     late_seconds: float | None
     wanted: Place | None = None
     blunt: bool = False  # only looks
-    warn: Callable[[], None] | None = None  # called at the place, where the attempt is not held then
+    warn: Callable[[], bool] | None = None  # called at the place instead of holding it; whether a signal was sent
     seen: Counter[Place] = field(default_factory=Counter)
     cut: tuple[Place, str] | None = None
     begun: int = field(default_factory=lambda: os.eventfd(0))  # readable when the cut has come
@@ -152,10 +152,10 @@ class Knife:
         if self.warn is None:
             os.eventfd_write(self.begun, 1)
             return False
-        self.warn()
+        signalled = self.warn()
         self._under_way = (operation.pid, operation.kind, operation.path)
         os.eventfd_write(self.begun, 1)
-        return Signalled(self._note_left)
+        return Signalled(self._note_left) if signalled else True
 
     def _note_version(self, path: str, name: str) -> None:
         """Of a file that this attempt has made, before it is replaced."""

@@ -133,12 +133,17 @@ def _run(job: Job, stage: Stage, number: int, delay_seconds: float | None, place
     )
 
 
-def _at_once(held: list[Container]) -> Callable[[], None]:
-    return lambda: held[0].terminate_first()  # noqa: PLW0108 - it is made after the watch on it
+def _at_once(held: list[Container]) -> Callable[[], bool]:
+    def warn() -> bool:
+        held[0].terminate_first()
+        return True
+
+    return warn
 
 
-def _later() -> None:
-    """The notice comes when so much time has passed."""
+def _later() -> bool:
+    """The notice comes when so much time has passed; the operation is not held for it."""
+    return False
 
 
 def _give_notice(container: Container, grace_seconds: float, delay_seconds: float) -> bool:
