@@ -17,8 +17,10 @@ from outlast.events import (
     ItemsGivenBack,
     ItemsStored,
     LeaseTaken,
+    LoopStarted,
     NoticeHeard,
     Recorded,
+    SaveCommitted,
     from_lines,
 )
 from outlast.rehearse.batch_life import items_of
@@ -26,6 +28,7 @@ from outlast.rehearse.compare import Distance
 from outlast.rehearse.notice import LeftBehind
 from outlast.rehearse.profile import profile_of
 from outlast.rehearse.results import Result
+from outlast.rehearse.sandbox import PRIVATE_FOLDER
 from outlast.rehearse.verdict import judge
 from outlast.rehearse.watch import Write
 from outlast.settings import EVENTS_FILE
@@ -87,6 +90,14 @@ def test_a_worker_saves_where_its_sink_is() -> None:
     assert math.isclose(profile.start_up_seconds, 0.5)
     assert math.isclose(profile.work_seconds, 0.4), "until the last result, and not until the end"
     assert [profile.save_filter.accepts(write) for write in writes] == [False, True]
+
+
+def test_a_job_whose_store_is_not_in_the_copy_is_not_seen_to_save() -> None:
+    recorded = [Recorded(LoopStarted(0, 9), 1.0, 10.1), Recorded(SaveCommitted(3, "c", 9, 0.1), 1.0, 10.5)]
+    baseline = replace(attempt(0), started_at=10.0)
+    assert not profile_of(baseline, recorded, [Write("result.txt", "modified", 10.99)], None).saves
+    store = Write(f"{PRIVATE_FOLDER}/store/x", "modified", 10.4)
+    assert profile_of(baseline, recorded, [store], None).saves
 
 
 WORKER = """

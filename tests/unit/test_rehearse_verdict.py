@@ -54,6 +54,17 @@ def test_every_kind_and_equal_results_survive() -> None:
     assert judge(evidence()) == ("survived", [])
 
 
+def test_b24_a_job_that_works_on_to_its_end_after_each_notice_shows_nothing_of_how_it_stops() -> None:
+    ended = [attempt(0, "SIGKILL"), attempt(1, "SIGKILL at a save")]
+    last = attempt(2, "SIGTERM", ended_by="finished", exit_code=0)
+    verdict, reasons = judge(evidence(*ended, last))
+    assert verdict == "could-not-rehearse"
+    assert "worked on until it was done, within the grace of 10 s" in reasons[0]
+    assert judge(evidence(*ended, replace(last, heard_notice_after_seconds=0.01)))[0] == "survived"
+    assert judge(evidence(*ended, last, cuts=CutSaves((), (), 0, stopped=True)))[0] == "survived"
+    assert judge(evidence(attempt(0, "SIGTERM"), *ended[1:], attempt(3, "SIGKILL"), last))[0] == "survived"
+
+
 def test_a_kind_that_never_landed_proves_nothing() -> None:
     verdict, reasons = judge(evidence(attempt(0, "SIGTERM"), attempt(1, "SIGKILL"), attempt(2)))
     assert verdict == "could-not-rehearse"
@@ -75,7 +86,8 @@ def test_leaving_with_0_on_a_notice_before_the_end_is_lost_work() -> None:
 
 def test_leaving_with_0_on_a_notice_with_all_done_is_an_end() -> None:
     left = attempt(2, "SIGTERM", ended_by="finished", exit_code=0)
-    done = evidence(attempt(0, "SIGKILL"), attempt(1, "SIGKILL at a save"), left)
+    stops = CutSaves((), (), 0, stopped=True)
+    done = evidence(attempt(0, "SIGKILL"), attempt(1, "SIGKILL at a save"), left, cuts=stops)
     assert done.all_landed
     assert judge(done) == ("survived", [])
 

@@ -281,7 +281,7 @@ class CutSaves:
     """What came of it: `places` where attempts were killed, `broken` as reasons, `left` places that no time was for.
 
     `elsewhere` are files outside of the copy that were saved again and again, as a state is; `temporary` are those on
-    an attempt's own disk.
+    an attempt's own disk. `stopped`: an attempt of a run with many notices left on one, with work left.
     """
 
     places: tuple[str, ...]
@@ -289,6 +289,7 @@ class CutSaves:
     left: int
     elsewhere: tuple[str, ...] = ()
     temporary: tuple[str, ...] = ()
+    stopped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

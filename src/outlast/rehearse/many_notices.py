@@ -44,8 +44,11 @@ class Warned:
         return f"at `{self.before}`" if self.before is not None else "between two saves"
 
 
-def warn_often(job: Job, display: Display) -> list[str]:
-    """What went wrong in a run of the job whose attempts are ended by notices, as reasons; none if all went well."""
+def warn_often(job: Job, display: Display) -> tuple[list[str], bool]:
+    """What went wrong in a run of the job whose attempts are ended by notices, as reasons; none if all went well.
+
+    And whether one of them stopped on its notice, with work left.
+    """
     stage = job.site.make_stage("many-notices")
     chance = random.Random(f"{job.site.request.seed}/notices")  # noqa: S311 - a plan, not a secret
     attempts: list[Warned] = []
@@ -61,7 +64,8 @@ def warn_often(job: Job, display: Display) -> list[str]:
             failed = [not one.noticed and one.exit_code != 0 for one in attempts[-_FAILURES:]]
             if attempt.exit_code == 0 or attempt.killed or (all(failed) and len(failed) == _FAILURES):
                 break
-    return _judge(job.site, attempts, job.compare(stage, attempts[-1].number))
+    reasons = _judge(job.site, attempts, job.compare(stage, attempts[-1].number))
+    return reasons, any(one.noticed and not one.killed and one.exit_code != 0 for one in attempts)
 
 
 def _judge(site: Site, attempts: list[Warned], results: list[Result]) -> list[str]:

@@ -57,12 +57,16 @@ def profile_of(
         which = SaveFilter(store_only=uses_store, from_start=False)
     if sinks:
         which = SaveFilter(from_start=False, only=sinks)
-    committed = any(isinstance(one.event, SaveCommitted | ItemsStored) for one in recorded)
+    # A commit to a real store, outside of the copy, cannot be met by watching that.
+    met = uses_store or bool(sinks)
+    committed = met and any(isinstance(one.event, SaveCommitted | ItemsStored) for one in recorded)
     return Profile(
         seconds=attempt.seconds,
         start_up_seconds=began - attempt.started_at,
         sign=sign,
-        saves=committed or any(first < write.at < last for write in writes if which.accepts(write)),
+        # A commit to a real store, outside of the copy, cannot be met by watching that.
+        saves=(committed and (uses_store or bool(sinks)))
+        or any(first < write.at < last for write in writes if which.accepts(write)),
         save_filter=which,
         after_seconds=ends - stored[-1] if (stored := _stores(recorded)) else 0.0,
     )

@@ -207,7 +207,8 @@ class _Rehearsal:
             more = cut_batches(job, batches, self.display)
             cuts = replace(cuts, places=(*cuts.places, *more.places), broken=more.broken)
         if not cuts.broken and cuts.places and own_files:
-            cuts = replace(cuts, broken=tuple(warn_often(job, self.display)))
+            broken, stopped = warn_often(job, self.display)
+            cuts = replace(cuts, broken=tuple(broken), stopped=stopped)
         if self.site.request.real_store:  # what lies elsewhere is meant to
             cuts = replace(cuts, elsewhere=())
         return replace(evidence, cuts=cuts)

@@ -77,6 +77,14 @@ class Evidence:
         return any(map(useless_notice, notices_that_count(self.attempts)))
 
     @property
+    def never_stopped(self) -> bool:
+        """Whether it got signals and worked on to its end after each: by results alone, nobody can tell whether a
+        longer job would stop in time. What says that it heard its notice does so on purpose."""
+        told = [one for one in notices_that_count(self.attempts) if one.notice is not None and one.notice.signalled]
+        unheard = all(one.ended_by == "finished" and one.heard_notice_after_seconds is None for one in told)
+        return bool(told) and unheard and not (self.cuts is not None and self.cuts.stopped)
+
+    @property
     def missing_kinds(self) -> list[str]:
         had = {attempt.kind for attempt in self.landed}
         return [kind for kind in kinds_needed(saves=self.saves) if kind not in had]
@@ -111,6 +119,8 @@ def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
     verdict, reasons = _decide(evidence)
     if verdict == "survived" and evidence.outside:
         verdict, reasons = "could-not-rehearse", [_not_seen(evidence.outside)]
+    if verdict == "survived" and evidence.never_stopped and not evidence.killed_with_notice:
+        verdict, reasons = "could-not-rehearse", [_too_short_to_stop(evidence)]
     found = [*find_in_notices(notices_that_count(evidence.attempts), grace_seconds=evidence.grace_seconds)]
     found += find_in_restores(evidence.attempts)
     again: list[str] = []
@@ -242,6 +252,14 @@ def _too_short(evidence: Evidence) -> str:
     kinds = ", ".join(evidence.missing_kinds)
     seconds = format_duration(evidence.baseline_seconds)
     return f"too short to interrupt: it takes {seconds}, and finished before these had landed: {kinds}"
+
+
+def _too_short_to_stop(evidence: Evidence) -> str:
+    grace = format_duration(evidence.grace_seconds)
+    return (
+        f"too short to see whether it stops on a notice: it caught the signal and worked on until it was done, within "
+        f"the grace of {grace}. Let it work for longer, or the platform's times pass faster with --speed"
+    )
 
 
 def _own_failures(evidence: Evidence) -> Iterator[str]:
