@@ -66,7 +66,7 @@ def test_a_page_is_made_of_the_elements_that_we_write(report: Report) -> None:
     assert set(read.elements) <= set(_ELEMENTS.split())
     assert read.attributes <= set(_ATTRIBUTES.split())
     assert read.open == []
-    assert (read.elements.count("style"), read.elements.count("meta")) == (1, 4)
+    assert (read.elements.count("style"), read.elements.count("meta")) == (1, 5)
     assert not any(ord(one) < 32 and one != "\n" for one in page)
     assert not {"\u202e", "\u202c", "\u2066"} & set(page)
     assert len(page) < 120_000

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from outlast.pages.document import whole_page
 from outlast.rehearse.sandbox import make_copy, plan_copy
 
 
@@ -34,7 +35,9 @@ def test_repositories_environments_stores_and_reports_stay_out(source: Path, tmp
     write(source, "job.py", "src/model.py", ".git/config", "env/pyvenv.cfg", "env/bin/python")
     write(source, "__pycache__/job.pyc", "runs/outlast-store.json", "runs/a/b", "outlast-checkpoints/x")
     write(source, "outlast-report.html", "outlast-report/index.html", "deep/venv/pyvenv.cfg", ".outlast-rehearsal/x")
-    assert copied(source, tmp_path / "copy") == {"job.py", "src/model.py"}
+    write(source, "page.html")
+    (source / "proof.html").write_text(whole_page("rehearsal", "survived"))
+    assert copied(source, tmp_path / "copy") == {"job.py", "src/model.py", "page.html"}
 
 
 def test_ignore_files_decide_from_the_deepest_up(source: Path, tmp_path: Path) -> None:

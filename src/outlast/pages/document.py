@@ -2,12 +2,15 @@
 
 import base64
 import hashlib
+from pathlib import Path
 
 from outlast.pages.markup import Child, Markup, harmless, tag
 from outlast.pages.style import STYLE
 
 # The icon is an empty one: without it, browsers ask the server for one.
 _NO_ICON = "data:,"
+_GENERATOR = tag("meta", name="generator", content="outlast")
+_HEAD_BYTES = 200
 
 
 def whole_page(title: str, *body: Child) -> str:
@@ -21,6 +24,7 @@ def whole_page(title: str, *body: Child) -> str:
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
+        _GENERATOR,
         tag("meta", http_equiv="Content-Security-Policy", content=policy),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="referrer", content="no-referrer"),
@@ -30,3 +34,11 @@ def whole_page(title: str, *body: Child) -> str:
     )
     page = tag("html", head, tag("body", *body), lang="en")
     return f"<!DOCTYPE html>\n{page}\n"
+
+
+def is_a_page(path: Path) -> bool:
+    """Whether a file is a page that outlast made; raises OSError where it cannot be read."""
+    if path.suffix != ".html" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return _GENERATOR.encode() in file.read(_HEAD_BYTES)

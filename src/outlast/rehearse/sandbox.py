@@ -8,6 +8,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from outlast.pages.document import is_a_page
 from outlast.rehearse.ignore import IgnoreRules
 
 PRIVATE_FOLDER = ".outlast-rehearsal"  # ours, inside the copy: the store of the rehearsal
@@ -84,7 +85,9 @@ def is_left_out(path: Path, *, is_folder: bool) -> bool:
     """Whether something is no part of a program's work: repositories, environments, stores, reports."""
     if path.name in _LEFT_OUT_NAMES or path.stem == _REPORT_STEM:
         return True
-    return is_folder and any((path / mark).is_file() for mark in ("pyvenv.cfg", _STORE_MARK))
+    if not is_folder:
+        return is_a_page(path)
+    return any((path / mark).is_file() for mark in ("pyvenv.cfg", _STORE_MARK))
 
 
 def _keep_as_link(plan: CopyPlan, path: Path, inside: Path) -> bool:
