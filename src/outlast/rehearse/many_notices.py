@@ -65,7 +65,9 @@ def warn_often(job: Job, display: Display) -> tuple[list[str], bool]:
             if attempt.exit_code == 0 or attempt.killed or (all(failed) and len(failed) == _FAILURES):
                 break
     reasons = _judge(job.site, attempts, job.compare(stage, attempts[-1].number))
-    return reasons, any(one.noticed and not one.killed and one.exit_code != 0 for one in attempts)
+    # A signal in the middle of an operation may make that fail, which ends a program that does not stop, too.
+    stopped = (one for one in attempts if one.noticed and one.before is None and not one.killed)
+    return reasons, any(one.exit_code != 0 for one in stopped)
 
 
 def _judge(site: Site, attempts: list[Warned], results: list[Result]) -> list[str]:
