@@ -26,12 +26,12 @@ WAITS = "python child.py & pid=$!; trap 'kill -TERM $pid' TERM; wait $pid; wait 
 LEAVES = "python child.py & trap 'exit 143' TERM; wait; exit 1"
 
 
-@pytest.mark.parametrize("first_is_pid_1", [True, False])
+@pytest.mark.parametrize(("isolated", "first_is_pid_1"), [(True, True), (True, False), (False, False)])
 @pytest.mark.parametrize(
     ("script", "left"), [(WAITS, ()), (LEAVES, (LeftBehind(f"{sys.executable} child.py", ("log.txt",)),))]
 )
 def test_b19_a_shell_that_waits_for_its_program_leaves_nothing_behind(
-    tmp_path: Path, script: str, left: tuple[LeftBehind, ...], *, first_is_pid_1: bool
+    tmp_path: Path, script: str, left: tuple[LeftBehind, ...], *, isolated: bool, first_is_pid_1: bool
 ) -> None:
     (tmp_path / "child.py").write_text(CHILD)
     last = LastLook(tmp_path)
@@ -44,7 +44,7 @@ def test_b19_a_shell_that_waits_for_its_program_leaves_nothing_behind(
             environment={},
             stdout=out,
             stderr=out,
-            isolated=True,
+            isolated=isolated,
             first_is_pid_1=first_is_pid_1,
             calls=watch,
         ) as container,

@@ -63,16 +63,19 @@ class LastLook:
 
     def passes(self, operation: Operation) -> bool:
         """Always; to be asked before each operation, of which only the end of the first process means something."""
-        if self._container is None or operation.kind not in ("exit", "failure"):
-            return True
-        if processes.process_of(operation.pid) == self._container.first_pid:
-            alive = (processes.look_at(pid) for pid in self._container.descendants())
-            self.left_behind = tuple(
-                LeftBehind(one.command, tuple(processes.files_written_by(one.pid, below=self._folder)))
-                for one in alive
-                if one is not None and not one.ended and not one.harmless
-            )
+        container, is_an_end = self._container, operation.kind in ("exit", "failure")
+        if container is not None and is_an_end and processes.process_of(operation.pid) == container.first_pid:
+            self.look(container)
         return True
+
+    def look(self, container: Container) -> None:
+        """Looks now: when the first process asks to leave or, where its end kills nothing, has left."""
+        alive = (processes.look_at(pid) for pid in container.descendants())
+        self.left_behind = tuple(
+            LeftBehind(one.command, tuple(processes.files_written_by(one.pid, below=self._folder)))
+            for one in alive
+            if one is not None and not one.ended and not one.harmless
+        )
 
 
 class NoticeWatch:
@@ -81,7 +84,7 @@ class NoticeWatch:
     `last` knows better what was left behind, where it saw the first process leave.
     """
 
-    def __init__(self, container: Container, folder: Path, last: LastLook | None = None) -> None:
+    def __init__(self, container: Container, folder: Path, last: LastLook) -> None:
         self._container, self._folder, self._last = container, folder, last
         first = processes.look_at(container.first_pid) if container.first_pid else None
         self._first_command = first.command if first else "?"
@@ -106,8 +109,10 @@ class NoticeWatch:
         by_handle = {seen.handle: pid for pid, seen in self._seen.items()}
         self._left_by_itself, ended = self._container.wait(seconds, by_handle)
         if self._left_by_itself:
+            if not self._container.isolated:
+                self._last.look(self._container)
             return True
-        if ended and self._first_is_leaving():
+        if ended and self._container.isolated and self._first_is_leaving():
             self._left_by_itself, _ = self._container.wait(_LEAVING_SECONDS)
             return self._left_by_itself
         for handle in ended:
@@ -145,7 +150,7 @@ class NoticeWatch:
 
     def view(self, *, signalled: bool) -> NoticeView:
         """What has been seen; processes count as left behind only when the first one left by itself."""
-        behind = self._last.left_behind if self._last is not None else None
+        behind = self._last.left_behind
         if behind is None:
             behind = tuple(LeftBehind(seen.process.command, seen.writes) for seen in self._seen.values())
         return NoticeView(
