@@ -184,7 +184,8 @@ class _Rehearsal:
 
     def _with_cut_saves(self, first: Baseline, evidence: Evidence, *, with_stdout: bool) -> Evidence:
         """Also kills attempts at each place of a save, where nothing else has decided yet."""
-        if judge(evidence)[0] != "survived" or not can_cut(self.site):
+        hoped = replace(evidence, cuts=CutSaves((), (), 0, stopped=True))  # whether it stops is seen here
+        if judge(hoped)[0] != "survived" or not can_cut(self.site):
             return evidence
 
         def compare(stage: Stage, last: int) -> list[Result]:
