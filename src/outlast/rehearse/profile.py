@@ -64,9 +64,7 @@ def profile_of(
         seconds=attempt.seconds,
         start_up_seconds=began - attempt.started_at,
         sign=sign,
-        # A commit to a real store, outside of the copy, cannot be met by watching that.
-        saves=(committed and (uses_store or bool(sinks)))
-        or any(first < write.at < last for write in writes if which.accepts(write)),
+        saves=committed or any(first < write.at < last for write in writes if which.accepts(write)),
         save_filter=which,
         after_seconds=ends - stored[-1] if (stored := _stores(recorded)) else 0.0,
     )
