@@ -342,7 +342,7 @@ def test_the_command_serves_until_sigterm_and_says_how_gcloud_is_led_there(tmp_p
     assert exports["CLOUDSDK_CORE_PROJECT"] == "mine"
     assert not Path(exports["CLOUDSDK_CONFIG"]).exists()
     wrong = subprocess.run([*outlast, "--image", "task"], capture_output=True, text=True, check=False)
-    assert (wrong.returncode, "'task' is not NAME=VALUE" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "'task' is not NAME=COMMAND" in wrong.stderr) == (2, True)
 
 
 # --- deploying from sources -------------------------------------------------------------------------
