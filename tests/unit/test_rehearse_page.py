@@ -21,7 +21,7 @@ from report_samples import HOSTILE, hostile, of_nothing, usual
 rehearse_command = import_module("outlast.cli.rehearse")
 _ELEMENTS = """
     html head meta link title style body main header footer section h1 h2 div p ul ol li dl dt dd table caption thead
-    tbody tr th td span strong code pre bdi br svg defs pattern rect path line text
+    tbody tr th td span strong code pre bdi br svg defs pattern rect path line text details summary
 """
 _ATTRIBUTES = """
     lang charset http-equiv content name rel href id class scope tabindex role aria-label aria-labelledby aria-hidden
@@ -96,6 +96,12 @@ def test_each_part_of_the_account_is_there_where_the_job_told_it() -> None:
     assert read.text.count("a full save, step 105") == 1  # made twice, and the same
     assert "An estimate" in read.text
     assert "work lost and done again1.0 s4.2%leaving, and what it did not tell0.25 s1.0%" in read.text
+
+
+def test_no_more_attempts_are_counted_than_there_may_be() -> None:
+    """A cancelled execution is executed again, with its retries anew."""
+    for retries, said in ((3, "attempts3 of 4"), (1, "attempts3grace")):
+        assert said in _Reader(as_page(replace(usual(), retries=retries))).text
 
 
 def test_a_program_that_tells_nothing_is_not_said_to_have_lost_or_planned_anything() -> None:

@@ -74,7 +74,7 @@ def plans_table(report: Report) -> Child:
         tag(
             "tr",
             tag("td", attempt.number, class_="number"),
-            tag("td", told(plan.choice)),
+            tag("td", told(plan.choice), class_="words"),
             tag("td", told(plan.why)),
         )
         for attempt in report.attempts
