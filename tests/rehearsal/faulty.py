@@ -338,7 +338,7 @@ FAULTY = [
         "saves with half the precision",
         "pickle_rename",
         (('"position": self.position,', '"position": float(f"{self.position:.6g}"),'),),
-        ("position.txt", NOT_WHAT, "of its size apart"),
+        ("position.txt", NOT_WHAT, "a relative difference of"),
     ),
     Faulty(
         "hangs after a resume",

@@ -71,3 +71,27 @@ def test_of_two_checkpoints_of_a_step_the_one_that_counts_is_shown(tmp_path: Pat
     store.create(place.commit(late.name), late.to_bytes())
     shown = json.loads(CliRunner().invoke(main, ["checkpoints", "show", "--json", "--step", "1", url]).stdout)
     assert (shown["path"], shown["standing"]) == (place.commit(counted), "counted")
+
+
+@pytest.mark.parametrize("group", [[], ["emulate"], ["queue"], ["checkpoints"], ["sink"]])
+def test_help_cuts_off_no_sentence_about_a_command(group: list[str]) -> None:
+    shown = CliRunner().invoke(main, [*group, "--help"]).stdout
+    assert "Commands:" in shown
+    assert "..." not in shown.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["cloud-run", "--image", "a=sh -c 'x"], "No closing quotation"),
+        (["gke", "--image", "a=sh -c 'x"], "No closing quotation"),
+        (["gke", "--bucket", "ckpt"], "'ckpt' is not NAME=DIR"),
+        (["gke", "--nodes", "spot=0"], "'spot=0' is no KIND or KIND=N"),
+        (["gke", "--kubeconfig", "no/such/folder/config"], "no/such/folder/config cannot be written"),
+    ],
+)
+def test_a_mistyped_emulator_is_told_by_its_option(options: list[str], told: str) -> None:
+    refused = CliRunner().invoke(main, ["emulate", *options])
+    assert refused.exit_code == 2
+    assert f"Invalid value for {options[1]}: " in refused.stderr
+    assert told in refused.stderr

@@ -285,6 +285,12 @@ def test_other_requests_are_refused_in_google_s_form(
     assert (status, answer["error"]["code"]) == (code, code), answer
 
 
+def test_a_mistyped_event_is_told_those_that_there_are(client: Client) -> None:
+    status, answer = client.ask("POST", "/emulator/maintenence", {})
+    assert status == 400
+    assert answer["error"]["message"].endswith("there are /emulator, /emulator/maintenance, /emulator/crash")
+
+
 def test_lists_come_in_pages(client: Client) -> None:
     for name in ("a", "b", "c"):
         client.ask("POST", f"{_API}/jobs", _job(name))
@@ -342,7 +348,7 @@ def test_the_command_serves_until_sigterm_and_says_how_gcloud_is_led_there(tmp_p
     assert exports["CLOUDSDK_CORE_PROJECT"] == "mine"
     assert not Path(exports["CLOUDSDK_CONFIG"]).exists()
     wrong = subprocess.run([*outlast, "--image", "task"], capture_output=True, text=True, check=False)
-    assert (wrong.returncode, "'task' is not NAME=VALUE" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "'task' is not NAME=COMMAND" in wrong.stderr) == (2, True)
 
 
 # --- deploying from sources -------------------------------------------------------------------------

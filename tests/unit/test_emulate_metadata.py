@@ -162,7 +162,8 @@ class Caller:
 
     def __call__(self, path: str, method: str = "GET", body: Any = None, **headers: str) -> tuple[int, str, str]:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self._connection.request(method, path, None if body is None else json.dumps(body), named)
+        said = body if body is None or isinstance(body, bytes) else json.dumps(body)
+        self._connection.request(method, path, said, named)
         answer = self._connection.getresponse()
         return answer.status, answer.read().decode(), answer.headers.get("ETag", "")
 
@@ -208,6 +209,8 @@ def test_it_can_be_told_over_http_and_refuses_what_it_does_not_know(here: tuple[
     assert call("/emulator/eviction", "POST")[0] == 404
     for body in ({"in_secs": 5}, {"in_seconds": "5"}, {"in_seconds": -5}, {"in_seconds": True}, [5]):
         assert call("/emulator/maintenance", "POST", body)[0] == 400, body
+    status, said, _ = call("/emulator/maintenance", "POST", b"no JSON")
+    assert (status, "the settings of a verb are a JSON object: " in said) == (400, True)
     assert call("/emulator/outage", "POST", {"seconds": 30})[0] == 200
     assert call(f"{INSTANCE}preempted", **GOOGLE)[0] == 503
     time.sleep(0.31)

@@ -55,6 +55,13 @@ def test_nothing_is_begun_that_cannot_end() -> None:
     assert found.reason == "no save surely fits, 8.0 s left: a full save (step 7) may take 12 s; step 5 is safe"
 
 
+def test_what_was_never_measured_is_tried_and_no_usual_time_is_claimed() -> None:
+    unknown = Candidate(kind=SaveKind.FULL, step=7, p99_seconds=float("inf"), p50_seconds=1e-6)
+    found = plan([unknown], remaining_seconds=10, margin_seconds=2, durable_step=5)
+    assert found.worth_trying == unknown
+    assert found.reason.endswith("how long a full save takes (step 7) is not known; tried all the same; step 5 is safe")
+
+
 def test_a_save_that_only_usually_ends_in_time_is_no_plan_but_worth_trying() -> None:
     usual = Candidate(kind=SaveKind.FULL, step=7, p99_seconds=12, p50_seconds=4)
     found = plan([usual], remaining_seconds=10, margin_seconds=2, durable_step=5)

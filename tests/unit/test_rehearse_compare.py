@@ -136,7 +136,7 @@ def test_an_array_names_the_first_number_that_differs_and_the_farthest(tmp_path:
     one, other = np.arange(1.0, 6.0), np.array([1.0, 2.2, 3.0, 8.0, 5.0])
     distance = compare_bytes("w.npy", npy(one, tmp_path), npy(other, tmp_path))
     assert distance.detail == (
-        "array[1]: expected 2.0, found 2.2, which is 0.091 of its size apart; "
+        "array[1]: expected 2.0, found 2.2, a relative difference of 0.091; "
         "2 of 5 numbers differ, most of all [3], by 0.5 of its size"
     )
     assert distance.relative == pytest.approx(0.5)
@@ -148,7 +148,7 @@ def test_safetensors_are_compared_by_name() -> None:
     distance = compare_bytes("m.safetensors", one, other)
     assert distance.relative == pytest.approx(1 / 3)
     assert distance.detail == (
-        "w[0]: expected 1.0, found 1.5, which is 0.33 of its size apart; "
+        "w[0]: expected 1.0, found 1.5, a relative difference of 0.33; "
         "3 of 3 numbers differ, most of all [0], by 0.33 of its size"
     )
 
@@ -159,7 +159,7 @@ def test_bfloat16_is_read_as_the_number_it_is() -> None:
     distance = compare_bytes("m.safetensors", begin + b"\x80\x3f\x80\x3f", begin + b"\x80\x3f\x00\x40")
     assert (distance.relative, distance.detail) == (
         0.5,
-        "w[1]: expected 1.0, found 2.0, which is 0.5 of its size apart",
+        "w[1]: expected 1.0, found 2.0, a relative difference of 0.5",
     )
 
 
@@ -220,4 +220,4 @@ def test_the_last_line_that_says_something_is_compared(tmp_path: Path) -> None:
     one, other = Outcome(tmp_path, "loss 1.0", None), Outcome(tmp_path, "loss 2.0", None)
     (result,) = compare_outcomes([], one, other, tolerance=0.0, with_stdout=True)
     assert (result.path, result.same) == ("<stdout, last line>", False)
-    assert result.detail == "expected loss 1.0, found loss 2.0, which is 0.5 of its size apart"
+    assert result.detail == "expected loss 1.0, found loss 2.0, a relative difference of 0.5"

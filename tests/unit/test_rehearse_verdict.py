@@ -75,6 +75,26 @@ def test_different_results_have_not_survived() -> None:
     verdict, reasons = judge(evidence(results=(DIFFERENT,), nearest=(DIFFERENT,)))
     assert verdict == "not-survived"
     assert reasons[0] == "out.txt is not what the uninterrupted run made: line 1: expected 1, found 2"
+    assert "--result PATH" in reasons[1]
+    assert "save together whatever a step changes and a later one reads" in reasons[2]
+
+
+def test_who_has_named_the_results_is_not_told_to_name_them() -> None:
+    _, reasons = judge(evidence(results=(DIFFERENT,), nearest=(DIFFERENT,), results_named=True))
+    assert not any("--result" in reason for reason in reasons)
+
+
+def test_a_failure_under_a_fault_of_the_scenario_is_not_called_the_programs_own() -> None:
+    ends = [attempt(number, kind) for number, kind in enumerate(ALL)]
+    met = attempt(3, ended_by="exit", exit_code=75, happened=("storage-fault",))
+    own = attempt(4, ended_by="exit", exit_code=1)
+    assert judge(evidence(*ends, met, own, attempt(5))) == (
+        "survived",
+        [
+            "attempt 3 failed, having met storage-fault, with exit code 75; a retry mended it",
+            "attempt 4 failed by itself with exit code 1; a retry mended it",
+        ],
+    )
 
 
 def test_leaving_with_0_on_a_notice_before_the_end_is_lost_work() -> None:
@@ -214,6 +234,7 @@ def test_a_state_on_the_attempts_own_disk_is_not_survived_by_a_job_that_saves_no
 def test_places_that_no_time_was_for_are_not_exercised() -> None:
     asked = {"isolated": True, "real_store": False, "saves": True, "in_place": False}
     assert "3 places between" in "\n".join(what_was_not_exercised(**asked, cuts=CutSaves(("write a",), (), 3)))
+    assert "1 place between" in "\n".join(what_was_not_exercised(**asked, cuts=CutSaves(("write a",), (), 1)))
     assert "each place between two file operations" in "\n".join(what_was_not_exercised(**asked, cuts=None))
 
 

@@ -71,11 +71,11 @@ attempts:
         ("attempts: maintenance", 1, "attempts: expected a list, found 'maintenance'"),
         ("attempts: []", 1, "attempts: nothing happens"),
         ("attempts:\n  - []", 2, "attempts[0]: nothing happens to it"),
-        ("attempts:\n  - maintenance\n  - spot-reclaim", 3, "attempts[1]: 'spot-reclaim' is nothing that happens on"),
+        ("attempts:\n  - maintenance\n  - spot-reclaim", 3, "happens on cloud-run; there are maintenance, timeout"),
         (
             "attempts:\n  - tiemout: {at: 3s}",
             2,
-            "'tiemout' is nothing that happens on cloud-run; there are maintenance",
+            "'tiemout' is nothing that happens on cloud-run; did you mean 'timeout'?",
         ),
         ("attempts:\n  - {maintenance: , timeout: }", 2, "attempts[0]: one thing at a time"),
         ("attempts:\n  - crash-at-a-save:\n      wriet: 3", 3, "attempts[0].crash-at-a-save.wriet: 'wriet' is not"),
@@ -92,9 +92,12 @@ attempts:
         ("speed: 0\nattempts: [maintenance]", 1, "speed: '0' is not a number above 0"),
         ("given: {pod-grace: 1h}\nattempts: [maintenance]", 1, "given: nothing of cloud-run can be set"),
         ("platforms: [gke-gpu]\nattempts: [maintenance]", 1, "platforms: it is for gke-gpu, and not for cloud-run"),
-        ("platforms: [gke]\nattempts: [maintenance]", 1, "platforms[0]: 'gke' is none of"),
+        ("platforms: [gke]\nattempts: [maintenance]", 1, "platforms[0]: 'gke' is not known here"),
+        ("atempts:\n  - maintenance", 1, "atempts: 'atempts' is not known here; did you mean 'attempts'?"),
+        ("attempts:\n  - maintenence:\n      at: 3s", 2, "maintenence: 'maintenence' is nothing that happens"),
+        ("attempts:\n  - storage-fault: {error: EFOO}", 2, "error: 'EFOO' is not known here; there are ENOSPC, EIO,"),
         ("trace: {lives: [3], with: storm}", 1, "trace.with: 'storm' is nothing that happens on cloud-run"),
-        ("trace:\n  file: nothing.json", 2, "trace.file: /nowhere/nothing.json cannot be read"),
+        ("trace:\n  file: nothing.json", 2, "/nowhere/nothing.json cannot be read: No such file or directory"),
         ("trace:\n  lives: [3s]\n  from: 1", 2, "trace: it has 1 interruptions, and none from number 1 on"),
     ],
 )
@@ -152,6 +155,8 @@ def test_the_command_lists_what_there_is_and_names_what_is_wrong(
     assert said.exit_code == 0
     assert "  one-hour-notice " in said.stdout
     assert "    revoked-after: " in said.stdout
+    assert "each write gives (ENOSPC, EIO, EDQUOT, slow)" in said.stdout
+    assert "what gce-spot is set to (given):\n    machine-type: " in said.stdout
     assert "eviction" not in said.stdout
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.yaml").write_text("attempts:\n  - maintenance: {att: 3s}\n")

@@ -13,11 +13,12 @@ from outlast.checkpoint.read import open_checkpoint
 from outlast.checkpoint.record import CommitRecord, LeafPlace
 from outlast.checkpoint.survey import Surveyed, survey
 from outlast.cli.care import export, prune
+from outlast.cli.lazy_group import ToldGroup
 from outlast.cli.stores import SOME_BAD, chosen_checkpoint, places_of, print_table, store_options
 from outlast.registry import open_store
 
 
-@click.group()
+@click.group(cls=ToldGroup)
 def checkpoints() -> None:
     """Look after a store of checkpoints.
 

@@ -1,6 +1,7 @@
 """`outlast emulate`: a platform's procedure on loopback, for its own tools and clients."""
 
 import importlib.util
+import shlex
 import signal
 import threading
 from collections.abc import Callable
@@ -37,8 +38,10 @@ def emulate() -> None:
 
 def common_options(command: Callable[..., None]) -> Callable[..., None]:
     """`--port` and `--speed`, which every emulator has."""
-    command = click.option("--speed", type=click.FloatRange(0, min_open=True), default=1.0, help=_SPEED_HELP)(command)
-    return click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes a free one.")(command)
+    speed = click.FloatRange(0, min_open=True)
+    command = click.option("--speed", type=speed, default=1.0, show_default=True, help=_SPEED_HELP)(command)
+    ports = click.IntRange(0, 65535)
+    return click.option("--port", type=ports, default=0, show_default=True, help="0 takes a free one.")(command)
 
 
 def serve(application: Any, *, port: int, hints: Callable[[str], str]) -> None:
@@ -67,9 +70,20 @@ def wait_for_signal(url: str, hints: str) -> None:
     stopped.wait()
 
 
-def pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
+def pairs(option: str, given: tuple[str, ...], *, of: str = "VALUE") -> dict[str, str]:
     """What was given as NAME=VALUE, more than once."""
     for one in given:
         if not one.partition("=")[2] or one.startswith("="):
-            raise click.BadParameter(f"'{one}' is not NAME=VALUE", param_hint=option)
+            raise click.BadParameter(f"'{one}' is not NAME={of}", param_hint=option)
     return {name: value for name, _, value in (one.partition("=") for one in given)}
+
+
+def commands(option: str, given: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """What was given as NAME=COMMAND, each command in words as a shell would split it."""
+    found = {}
+    for name, said in pairs(option, given, of="COMMAND").items():
+        try:
+            found[name] = tuple(shlex.split(said))
+        except ValueError as error:
+            raise click.BadParameter(f"{said}: {error}", param_hint=option) from error
+    return found

@@ -5,17 +5,18 @@ from pathlib import Path
 
 import click
 
-from outlast.cli.emulate import common_options, need_web_server, pairs, wait_for_signal
+from outlast.cli.emulate import commands, common_options, need_web_server, pairs, wait_for_signal
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_FOLDER_HELP = "The files of the images; each attempt gets a fresh copy."
 
 
 @click.command("cloud-run")
-@click.option("--folder", type=_FOLDER, default=".", help="The files of the images; each attempt gets a fresh copy.")
+@click.option("--folder", type=_FOLDER, default=".", show_default=True, help=_FOLDER_HELP)
 @click.option("--image", "images", multiple=True, metavar="NAME=COMMAND", help="An image's entry point; repeatable.")
 @click.option("--bucket", "buckets", multiple=True, metavar="NAME=DIR", help="A folder for a bucket; repeatable.")
 @click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable of the images; repeatable.")
-@click.option("--project", default="demo", help="The project that gcloud is led to.")
+@click.option("--project", default="demo", show_default=True, help="The project that gcloud is led to.")
 @common_options
 def cloud_run(
     *,
@@ -27,7 +28,7 @@ def cloud_run(
     port: int,
     speed: float,
 ) -> None:
-    """Cloud Run jobs: for gcloud, and with the tasks as processes of this machine.
+    """Cloud Run jobs, for gcloud. The tasks are processes of this machine.
 
     Prints the variables that lead gcloud here. `curl -X POST URL/emulator/maintenance` starts a maintenance: it ends
     the tasks that have a GPU, and moves the others. `/emulator/crash` kills them with no notice.
@@ -37,11 +38,11 @@ def cloud_run(
     from outlast.emulate.cloud_run.server import CloudRun, default_environment  # noqa: PLC0415 - as above
     from outlast.emulate.scale import TimeScale  # noqa: PLC0415 - as above
 
-    named = {name: Image(folder, tuple(shlex.split(said))) for name, said in pairs("--image", images).items()}
+    named = {name: Image(folder, words) for name, words in commands("--image", images).items()}
     emulator = CloudRun(
         folder=folder,
         images=named,
-        buckets=pairs("--bucket", buckets),
+        buckets=pairs("--bucket", buckets, of="DIR"),
         environment={**default_environment(), **pairs("--env", variables)},
         scale=TimeScale(speed),
         port=port,

@@ -3,13 +3,15 @@
 import importlib.util
 import shlex
 from pathlib import Path
+from re import fullmatch
 
 import click
 
-from outlast.cli.emulate import common_options, need_web_server, pairs, wait_for_signal
+from outlast.cli.emulate import commands, common_options, need_web_server, pairs, wait_for_signal
 from outlast.errors import SettingsError
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_FOLDER_HELP = "The working folder of the images; no container changes it."
 _NODES_HELP = "Kinds of nodes: cpu, spot, gpu, gpu-spot, tpu, tpu-spot; spot=3 for three. Repeatable."
 _NEEDED = ("kubernetes", "yaml", "cryptography")  # the last comes with google-auth
 _CONFIG = click.Path(dir_okay=False, path_type=Path)
@@ -17,7 +19,7 @@ _CONFIG = click.Path(dir_okay=False, path_type=Path)
 
 @click.command()
 @click.option("--nodes", multiple=True, default=("cpu",), show_default=True, metavar="KIND[=N]", help=_NODES_HELP)
-@click.option("--folder", type=_FOLDER, default=".", help="The working folder of the images; no container changes it.")
+@click.option("--folder", type=_FOLDER, default=".", show_default=True, help=_FOLDER_HELP)
 @click.option("--image", "images", multiple=True, metavar="NAME=COMMAND", help="An image's entry point; repeatable.")
 @click.option("--bucket", "buckets", multiple=True, metavar="NAME=DIR", help="A folder for a bucket; repeatable.")
 @click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="A variable of the images; repeatable.")
@@ -34,7 +36,7 @@ def gke(
     port: int,
     speed: float,
 ) -> None:
-    """A GKE cluster: nodes, Jobs, and pods as processes of this machine.
+    """A GKE cluster, for kubectl. The pods are processes of this machine.
 
     Prints the KUBECONFIG for kubectl. What happens to a node is told by HTTP:
 
@@ -51,11 +53,8 @@ def gke(
     from outlast.emulate.kubernetes.cluster import CannotEmulate, Cluster  # noqa: PLC0415 - help needs no web server
     from outlast.emulate.kubernetes.images import Image  # noqa: PLC0415 - as above
 
-    named = {
-        name: Image(tuple(shlex.split(command)), folder=folder.resolve())
-        for name, command in pairs("--image", images).items()
-    }
-    kept = {name: Path(place).resolve() for name, place in pairs("--bucket", buckets).items()}
+    named = {name: Image(words, folder=folder.resolve()) for name, words in commands("--image", images).items()}
+    kept = {name: Path(place).resolve() for name, place in pairs("--bucket", buckets, of="DIR").items()}
     kinds = _kinds(nodes)
     try:
         cluster = Cluster(
@@ -66,10 +65,17 @@ def gke(
     with cluster:
         config = cluster.kubeconfig
         if kubeconfig is not None:
-            kubeconfig.write_text(config.read_text())
-            config = kubeconfig
+            config = _copied(config, kubeconfig)
         names = ", ".join(cluster.fleet.names())
         wait_for_signal(cluster.url, f"export KUBECONFIG={shlex.quote(str(config))}\nnodes: {names}")
+
+
+def _copied(config: Path, place: Path) -> Path:
+    try:
+        place.write_text(config.read_text())
+    except OSError as error:
+        raise click.BadParameter(f"{place} cannot be written: {error.strerror}", param_hint="--kubeconfig") from error
+    return place
 
 
 def _kinds(nodes: tuple[str, ...]) -> list[str]:
@@ -78,7 +84,7 @@ def _kinds(nodes: tuple[str, ...]) -> list[str]:
     found = []
     for one in nodes:
         kind, _, many = one.partition("=")
-        if kind not in MACHINES or not (many or "1").isdigit():
+        if kind not in MACHINES or not fullmatch("[1-9][0-9]*", many or "1"):
             raise click.BadParameter(f"'{one}' is no KIND or KIND=N of {', '.join(MACHINES)}", param_hint="--nodes")
         found += [kind] * int(many or "1")
     return found

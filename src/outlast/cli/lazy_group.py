@@ -1,4 +1,4 @@
-"""A group of commands that imports each one when it is asked for, so that `outlast run` starts at once."""
+"""Groups of commands, told in whole sentences and imported when asked for, so that `outlast run` starts at once."""
 
 import importlib
 from collections.abc import Mapping
@@ -7,7 +7,17 @@ from typing import Any, ClassVar, cast
 import click
 
 
-class LazyGroup(click.Group):
+class ToldGroup(click.Group):
+    """A group whose help tells each command's whole first sentence, where click would cut it off."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes them as click does, with the sentences wrapped."""
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(limit=200)) for name, one in commands if one])
+
+
+class LazyGroup(ToldGroup):
     """Its commands stand in `lazy`, by name: "module:attribute"."""
 
     lazy: ClassVar[Mapping[str, str]] = {}

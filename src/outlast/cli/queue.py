@@ -13,6 +13,7 @@ import click
 from rich import box
 from rich.table import Table
 
+from outlast.cli.lazy_group import ToldGroup
 from outlast.cli.progress import CTRL_C, Look, Rate
 from outlast.cli.stores import print_table
 from outlast.clock import format_duration
@@ -31,7 +32,7 @@ _WATCH_SECONDS = 2.0
 _RATE_WINDOW_SECONDS = 60.0
 
 
-@click.group()
+@click.group(cls=ToldGroup)
 def queue() -> None:
     """Look after a queue of items. (Provisional.)
 

@@ -4,7 +4,7 @@ import json
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,11 @@ from outlast.rehearse.request import Request, facts_to_rehearse
 from outlast.rehearse.runner import rehearse as run_rehearsal
 from outlast.rehearse.scenario_file import scenarios_for
 from outlast.rehearse.verdict import EXIT_CODES
+from outlast.rehearse.words import Setting
 
 _CTRL_C = 130
+_LIST_HELP = "Name those that come with outlast, and what may stand in one of your own; then leave."
+_RESULT_HELP = "A file or pattern to compare; repeatable. Every file that CMD makes unless given."
 _REPORT_WIDTH = 120  # where no terminal says how wide it is
 
 
@@ -31,16 +34,24 @@ _REHEARSED = [name for name in proven_platforms() if platform_named(name).facts.
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--platform", metavar=f"[{'|'.join(_REHEARSED)}]", default="cloud-run", show_default=True)
+@click.option(
+    "--platform",
+    metavar=f"[{'|'.join(_REHEARSED)}]",
+    default="cloud-run",
+    show_default=True,
+    help="Whose interruptions.",
+)
 @click.option("--interruptions", type=int, default=5, show_default=True, help="How many; 3 at least.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Draws kinds and moments.")
 @click.option(
     "--scenario", "scenarios", multiple=True, metavar="FILE|NAME", help="What goes wrong, instead; repeatable."
 )
-@click.option("--list-scenarios", is_flag=True, is_eager=True, help="Name those that come with outlast, and leave.")
-@click.option("--speed", type=float, metavar="N", help="How many of the platform's seconds pass in one here.")
+@click.option("--list-scenarios", is_flag=True, is_eager=True, help=_LIST_HELP)
+@click.option(
+    "--speed", type=float, metavar="N", help="How many of the platform's seconds pass in one here; 1 unless given."
+)
 @click.option("--retries", type=int, help="The platform's retries; enough for the interruptions unless given.")
-@click.option("--result", "results", multiple=True, metavar="PATH", help="A file or pattern to compare; repeatable.")
+@click.option("--result", "results", multiple=True, metavar="PATH", help=_RESULT_HELP)
 @click.option("--tolerance", type=float, default=0.0, metavar="REL", help="Relative difference of numbers allowed.")
 @click.option(
     "--report",
@@ -120,8 +131,20 @@ def _print_scenarios(platform: str) -> None:
     click.echo(f"\nwhat can happen on {platform} (in a scenario of your own):")
     for name, word in procedure.words.items():
         click.echo(f"  {name:22} {word.about}")
-        for setting, one in word.settings.items():
-            click.echo(f"    {setting + ':':20} {one.about}")
+        _print_settings(word.settings)
+    click.echo(
+        f"  each also:\n    {'at:':20} a share of the work that is left (30%), a time after the first sign, or start"
+    )
+    click.echo(f"    {'after:':20} a time after what came before in the same attempt")
+    if procedure.given:
+        click.echo(f"\nwhat {platform} is set to (given):")
+        _print_settings(procedure.given)
+
+
+def _print_settings(settings: Mapping[str, Setting]) -> None:
+    for name, one in settings.items():
+        choices = f" ({', '.join(one.choices)})" if one.choices else ""
+        click.echo(f"    {name + ':':20} {one.about}{choices}")
 
 
 def _asker(*, yes: bool) -> Callable[[str], bool]:

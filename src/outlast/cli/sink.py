@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing
 
 import click
 
+from outlast.cli.lazy_group import ToldGroup
 from outlast.console import printable
 from outlast.errors import SettingsError
 from outlast.items import CompactableSink
@@ -18,7 +19,7 @@ from outlast.worker.copying import copy_results, same_place
 _MOST_VERSIONS = 10  # that people are shown
 
 
-@click.group()
+@click.group(cls=ToldGroup)
 def sink() -> None:
     """Look after a sink of results. (Provisional.)
 

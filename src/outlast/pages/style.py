@@ -50,6 +50,7 @@ th, td { text-align: left; vertical-align: top; padding: .35rem .6rem .35rem 0; 
 th { font-weight: 600; } thead th { font-size: .85rem; color: var(--quiet); }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 thead .number, .number .quiet { white-space: normal; }
+.words { min-width: 6rem; }
 .number .quiet { font-size: .8rem; }
 svg { display: block; width: 100%; overflow: visible; }
 svg text { fill: var(--quiet); font-size: 12px; font-family: inherit; }

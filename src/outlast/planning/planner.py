@@ -132,8 +132,9 @@ def _saving(
         return f"{chosen.kind}, step {chosen.step}: {format_duration(chosen.p99_seconds)} at most, {room}{instead}"
     if missed is None:
         return f"step {durable_step} is safe, and there is nothing newer to save"
-    usual = "" if hoped is None else f"{hoped.kind} usually takes {format_duration(hoped.p50_seconds)}"
-    trying = f"; tried all the same, since {usual}" if usual else ""
+    trying = "" if hoped is None else "; tried all the same"
+    if hoped is not None and hoped.p99_seconds != math.inf:  # else nothing was measured, and p50 is assumed
+        trying += f", since {hoped.kind} usually takes {format_duration(hoped.p50_seconds)}"
     return f"no save surely fits, {room}: {_too_long(missed)}{trying}; step {durable_step} is safe"
 
 

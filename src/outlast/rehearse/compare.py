@@ -162,7 +162,7 @@ def _differs(name: str, expected: Leaf, actual: Leaf) -> str:
 
 
 def _apart(relative: float) -> str:
-    return "" if math.isinf(relative) or relative == 0.0 else f", which is {relative:.2g} of its size apart"
+    return "" if math.isinf(relative) or relative == 0.0 else f", a relative difference of {relative:.2g}"
 
 
 def _show(leaf: Leaf) -> str:

@@ -98,7 +98,8 @@ def expect(measured: Measured, between_seconds: Sequence[float] = BETWEEN_SECOND
     """The goodput to expect at each mean time between interruptions.
 
     Without notices: formula 5, which also holds where interruptions come about as often as saves; the time to persist
-    counts as work at risk beside the period. With notices: formula 6. The best period: formula 6.
+    counts as work at risk beside the period. With notices: formula 6. The best period: formula 6, or the one that was
+    seen where that does better.
     """
     return [_expect(measured, one) for one in between_seconds]
 
@@ -106,6 +107,8 @@ def expect(measured: Measured, between_seconds: Sequence[float] = BETWEEN_SECOND
 def _expect(measured: Measured, between: float) -> Expected:
     best = best_period_seconds(max(measured.stall_seconds, 1e-3), between_seconds=between)
     best = max(best, measured.stall_seconds + measured.persist_seconds)
+    # Formula 6 is an approximation: what was seen may do better by formula 5, which is what is shown.
+    best = max(best, measured.period_seconds, key=lambda period: _unwarned(measured, period, between))
     warned = None
     if measured.final_save_seconds is not None:
         costs = Costs(

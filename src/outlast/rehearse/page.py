@@ -74,8 +74,8 @@ def _facts(report: Report) -> Iterator[tuple[str, Child]]:
     if report.attempts:
         landed = sum(attempt.kind is not None for attempt in report.attempts)
         yield "interruptions", landed
-        allowed = "" if report.retries is None else f" of {report.retries + 1}"
-        yield "attempts", f"{len(report.attempts)}{allowed}"
+        most = 0 if report.retries is None else report.retries + 1  # of one execution; cancelled, it is executed again
+        yield "attempts", f"{len(report.attempts)}{f' of {most}' if len(report.attempts) <= most else ''}"
     if report.grace_seconds is not None:
         yield "grace", format_duration(report.grace_seconds)
     if report.baseline_seconds is not None:
@@ -103,8 +103,12 @@ def _cuts(report: Report) -> Child:
         return None
     left_out = len(report.cut_saves) - _MOST_RESULTS
     return [
-        tag("p", f"Also killed once at each of {len(report.cut_saves)} places of its saves, and begun again:"),
-        tag("ul", [tag("li", told(one, longest=LONGEST_NAME)) for one in report.cut_saves[:_MOST_RESULTS]]),
+        tag("p", f"Also killed once at each of {len(report.cut_saves)} places of its saves, and begun again."),
+        tag(
+            "details",
+            tag("summary", "The places"),
+            tag("ul", [tag("li", told(one, longest=LONGEST_NAME)) for one in report.cut_saves[:_MOST_RESULTS]]),
+        ),
         tag("p", f"{left_out} more are not listed.", class_="quiet") if left_out > 0 else None,
     ]
 

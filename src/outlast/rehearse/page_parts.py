@@ -74,7 +74,7 @@ def plans_table(report: Report) -> Child:
         tag(
             "tr",
             tag("td", attempt.number, class_="number"),
-            tag("td", told(plan.choice)),
+            tag("td", told(plan.choice), class_="words"),
             tag("td", told(plan.why)),
         )
         for attempt in report.attempts
@@ -118,7 +118,7 @@ def where_time_went(report: Report, timeline: Timeline) -> Child:
         )
     buckets = sum((one.buckets for one in timeline.attempts if one.buckets), Buckets())
     if not buckets.billed:
-        return tag("p", against or "The attempts do not tell.")
+        return tag("p", against or "No account: only a program that uses outlast tells what its time went for.")
     told = [(look, getattr(buckets, name), word) for name, look, word in _BUCKETS]
     total = max(buckets.billed, sum(line.span.seconds for line in timeline.attempts))
     told.append(("track", max(0.0, total - buckets.billed), "leaving, and what it did not tell"))
@@ -188,9 +188,10 @@ def _every(one: Expected) -> str:
 
 
 def _basis(measured: Measured) -> str:
+    stall = "less than 0.1 ms" if measured.stall_seconds < 1e-4 else format_duration(measured.stall_seconds)
     said = (
         f"it rests on what was measured here, a save every {format_duration(measured.period_seconds)}, which holds the "
-        f"work up for {format_duration(measured.stall_seconds)}"
+        f"work up for {stall}"
     )
     if measured.persist_seconds:
         said += f" and is durable {format_duration(measured.persist_seconds)} later"

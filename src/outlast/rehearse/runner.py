@@ -261,6 +261,7 @@ class _Rehearsal:
             nearest=tuple(nearest),
             last_words=_last_words(stage, attempts),
             outside=tuple(dict.fromkeys(url for batch in outcome.batches for url in batch.outside)),
+            results_named=bool(request.results),
             items=account_of(baselines[0].stage, stage, attempts[-1].number),
         )
         return stage, evidence

@@ -9,7 +9,7 @@ from outlast.registry import PLATFORMS
 from outlast.rehearse.scenario import Happening, Interruption, Moment, Scenario, Value
 from outlast.rehearse.traces import TRACE_KEYS, read_trace
 from outlast.rehearse.words import Procedure, Setting, Word, goes_on
-from outlast.rehearse.yaml_keys import Key, parse_yaml
+from outlast.rehearse.yaml_keys import Key, did_you_mean, parse_yaml
 
 _TOP_KEYS = ("about", "platforms", "given", "speed", "attempts", "trace")
 _MOMENTS = ("at", "after")
@@ -119,8 +119,7 @@ def _happening(key: Key, procedure: Procedure, platform: str) -> tuple[Happening
             key.wrong("one thing at a time; write several that happen to one attempt as a list")
         ((name, body),) = entries
     if name not in procedure.words:
-        where = body if body is not None else key
-        Key(where.file, where.path, where.node).wrong(_unknown(name, procedure, platform))
+        (body or key).misnamed(_unknown(name, procedure, platform))
     word = procedure.words[name]
     if body is None:
         return Happening(name), word
@@ -133,7 +132,7 @@ def _happening(key: Key, procedure: Procedure, platform: str) -> tuple[Happening
 
 
 def _unknown(name: str, procedure: Procedure, platform: str) -> str:
-    return f"{name!r} is nothing that happens on {platform}; there are {', '.join(procedure.words)}"
+    return f"{name!r} is nothing that happens on {platform}{did_you_mean(name, tuple(procedure.words))}"
 
 
 def _moment(fields: dict[str, Key]) -> Moment | None:

@@ -44,8 +44,10 @@ def _from_file(fields: dict[str, Key], folder: Path) -> list[float]:
     path = folder / key.text()
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        key.wrong(f"{path} cannot be read: {error}")
+    except OSError as error:
+        key.wrong(f"{path} cannot be read: {error.strerror}")
+    except ValueError:
+        key.wrong(f"{path} cannot be read: it is no text in UTF-8")
     lives = (
         _from_json(key, text) if text.lstrip().startswith("{") else _from_rows(key, list(csv.reader(text.splitlines())))
     )

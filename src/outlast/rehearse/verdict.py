@@ -24,6 +24,11 @@ from outlast.rehearse.scenario import Interruption, kinds_needed
 Verdict = Literal["survived", "not-survived", "could-not-rehearse"]
 EXIT_CODES: dict[Verdict, int] = {"survived": 0, "not-survived": 1, "could-not-rehearse": 2}
 
+_STATE = (
+    "something was left out, done twice, or done with another state: save together whatever a step changes and a later "
+    "one reads (counters, the optimizer, the random state, the position in the data)"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -48,6 +53,7 @@ class Evidence:
     baseline_writes: int = 0
     items: str | None = None  # what its workers did with their items
     outside: tuple[str, ...] = ()  # queues and sinks that were not compared
+    results_named: bool = False  # by --result
 
     @property
     def last(self) -> Attempt:
@@ -149,7 +155,8 @@ def _decide(evidence: Evidence) -> tuple[Verdict, list[str]]:
     if evidence.unstable:
         return "could-not-rehearse", [*_not_deterministic(evidence)]
     if evidence.different:
-        return "not-survived", [*_name_different(evidence)]
+        state = [_STATE] if evidence.saves and evidence.items is None else []
+        return "not-survived", [*_name_different(evidence), *state]
     if evidence.missing_kinds:
         return "could-not-rehearse", [_too_short(evidence)]
     return _decide_by_cuts(evidence) or ("survived", [*_own_failures(evidence)])
@@ -204,6 +211,8 @@ def last_failure(attempts: Sequence[Attempt]) -> Attempt | None:
 def _name_different(evidence: Evidence) -> Iterator[str]:
     for result in evidence.different:
         yield f"{result.path} is not what the uninterrupted run made: {result.detail}"
+    if evidence.results_named:
+        return
     if any(result.path != STDOUT and not result.path.startswith((QUEUE, SINK)) for result in evidence.different):
         yield "if such a file is no result (a log, say), name those that are with --result PATH"
 
@@ -265,7 +274,8 @@ def _too_short_to_stop(evidence: Evidence) -> str:
 def _own_failures(evidence: Evidence) -> Iterator[str]:
     for attempt in evidence.attempts:
         if attempt.ended_by == "exit":
-            yield f"attempt {attempt.number} failed by itself with exit code {attempt.exit_code}; a retry mended it"
+            met = f", having met {' and '.join(attempt.happened)}," if attempt.happened else " by itself"
+            yield f"attempt {attempt.number} failed{met} with exit code {attempt.exit_code}; a retry mended it"
 
 
 def what_was_not_exercised(
@@ -287,7 +297,8 @@ def what_was_not_exercised(
     elif cuts is None:
         said.append("each place between two file operations of a save")
     elif cuts.left:
-        said.append(f"{cuts.left} places between two file operations: no time was left for them")
+        places = "1 place" if cuts.left == 1 else f"{cuts.left} places"
+        said.append(f"{places} between two file operations: no time was left")
     if in_place:
         said.append("a fresh copy: all runs shared your folder; what they made was set aside between them")
     return said

@@ -17,23 +17,31 @@ _MOST_CHARACTERS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A value in a file, and where it stands. `path` is "attempts[2].maintenance.notice"."""
+    """A value in a file, and where it stands. `path` is "attempts[2].maintenance.notice", `name` its last name."""
 
     file: str
     path: str
     node: yaml.Node
+    name: yaml.Node | None = None
 
     def wrong(self, why: str) -> NoReturn:
         """Raises SettingsError with the place."""
-        line = self.node.start_mark.line + 1
-        raise SettingsError(f"{self.file}:{line}: {self.path + ': ' if self.path else ''}{why}")
+        self._wrong_at(self.node, why)
+
+    def misnamed(self, why: str) -> NoReturn:
+        """Raises SettingsError with the place of the name, which may stand in a line above its value."""
+        self._wrong_at(self.name or self.node, why)
+
+    def _wrong_at(self, node: yaml.Node, why: str) -> NoReturn:
+        place = f"{self.file}:{node.start_mark.line + 1}: {self.path + ': ' if self.path else ''}"
+        raise SettingsError(f"{place}{why}")
 
     def fields(self, known: Sequence[str]) -> dict[str, "Key"]:
         """The values of a mapping, by name; raises SettingsError for one that is not `known`, or comes twice."""
         found: dict[str, Key] = {}
         for name, key in self.entries():
             if name not in known:
-                key.wrong(f"{name!r} is not known here{_did_you_mean(name, known)}")
+                key.misnamed(f"{name!r} is not known here{did_you_mean(name, known)}")
             found[name] = key
         return found
 
@@ -46,9 +54,9 @@ class Key:
         seen: set[str] = set()
         for name_node, value in self.node.value:
             name = str(name_node.value) if isinstance(name_node, yaml.ScalarNode) else "?"
-            key = Key(self.file, f"{self.path}.{name}" if self.path else name, value)
+            key = Key(self.file, f"{self.path}.{name}" if self.path else name, value, name_node)
             if name in seen:
-                Key(self.file, key.path, name_node).wrong(f"{name!r} is there twice")
+                key.misnamed(f"{name!r} is there twice")
             seen.add(name)
             yield name, key
 
@@ -76,7 +84,7 @@ class Key:
         """One of several texts."""
         said = self.text()
         if said not in choices:
-            self.wrong(f"{said!r} is none of {', '.join(choices)}{_did_you_mean(said, choices)}")
+            self.wrong(f"{said!r} is not known here{did_you_mean(said, choices)}")
         return said
 
     def seconds(self, *, most: float = float("inf")) -> float:
@@ -123,7 +131,8 @@ def parse_yaml(text: str, file: str) -> Key:
     return Key(file, "", node)
 
 
-def _did_you_mean(said: str, known: Sequence[str]) -> str:
+def did_you_mean(said: str, known: Sequence[str]) -> str:
+    """The nearest of what is known, as the end of a sentence; all of it where none is near."""
     close = get_close_matches(said, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
 

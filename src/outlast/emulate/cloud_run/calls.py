@@ -22,6 +22,7 @@ from outlast.emulate.cloud_run.refusals import Refused
 RUN_HOST = "run.local.test"  # what gcloud is told; a region is put in front of it
 DEFAULT_REGION = "us-central1"
 _QUERY = {"alt", "labelSelector", "limit", "continue", "prettyPrint", "$.xgafv"}
+_OURS = "/emulator"  # below it, what no Cloud Run has
 Handler = Callable[["Call"], dict[str, Any]]
 
 
@@ -97,8 +98,11 @@ def route(method: str, path: str, handler: Handler) -> Route:
 
 async def unknown_verb(request: Request, _: Exception | HTTPException) -> Response:
     """Refuses what is no verb of the emulator."""
-    asked = f"{request.method} {unquote(request.url.path)}"
-    refusal = Refused("UNIMPLEMENTED", f"outlast emulate cloud-run does not speak: {asked}")
+    path = unquote(request.url.path)
+    said = f"outlast emulate cloud-run does not speak: {request.method} {path}"
+    if path.startswith(_OURS):
+        said += f"; there are {', '.join(one.path for one in request.app.routes if one.path.startswith(_OURS))}"
+    refusal = Refused("UNIMPLEMENTED", said)
     return JSONResponse(refusal.body(), status_code=refusal.http_code)
 
 

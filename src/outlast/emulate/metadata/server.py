@@ -98,7 +98,10 @@ def serving(app: Application, timeline: Timeline, *, port: int, address: str = L
 
 def _settings(verb: Verb, body: bytes) -> dict[str, Any]:
     """What a verb is asked with; raises ValueError for what it does not know."""
-    said = json.loads(body) if body.strip() else {}  # a JSONDecodeError is a ValueError
+    try:
+        said = json.loads(body) if body.strip() else {}
+    except ValueError as error:
+        raise ValueError(f"the settings of a verb are a JSON object: {error}") from error
     if not isinstance(said, dict):
         raise ValueError("the settings of a verb are a JSON object")
     for name, value in said.items():

@@ -71,7 +71,7 @@ EVERYWHERE: dict[str, Word] = {
         "storage fault",
         _storage_fault,
         {
-            "error": Setting("what each write gives, or slow", "choice", "ENOSPC", tuple(_ERRORS)),
+            "error": Setting("what each write gives", "choice", "ENOSPC", tuple(_ERRORS)),
             "lasts": Setting("for how long; until the end of the attempt unless given", "duration"),
             "delay": Setting("how much longer a slow write takes", "duration", 0.1, most=60.0),
         },
