@@ -2,6 +2,7 @@
 
 import base64
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 
@@ -9,7 +10,9 @@ from outlast.emulate.kubernetes import patching, protobuf_bodies, tables
 from outlast.emulate.kubernetes.copying import copied
 from outlast.emulate.kubernetes.pod_logs import LogBook
 from outlast.emulate.kubernetes.problems import Refused
-from outlast.emulate.kubernetes.quantities import amount
+from outlast.emulate.kubernetes.store import Store
+from outlast.emulate.kubernetes.verbs import Verbs, populate
+from outlast.emulate.quantities import amount
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
@@ -132,9 +135,18 @@ def test_the_status_of_a_pod_is_told_as_kubectl_does(status, deleted, shown):
     [("1", "1"), ("500m", "0.5"), ("2Gi", str(2**31)), ("1e3", "1000"), ("1k", "1000"), ("1E", "1e18")],
 )
 def test_quantities(text, number):
-    from decimal import Decimal
-
     assert amount(text) == Decimal(number)
+
+
+@pytest.mark.parametrize("text", ["1K", "much", "", "1 Gi", "1e9999", "NaN", "1Gi2", "٣"])
+def test_what_is_no_quantity_is_refused_wherever_a_pod_names_one(text):
+    with pytest.raises(ValueError, match="is no quantity"):
+        amount(text)
+    store = Store()
+    populate(store)
+    container = {"name": "main", "image": "x", "resources": {"limits": {"memory": text}}}
+    with pytest.raises(Refused, match="quantities must match"):
+        Verbs(store).create("Pod", {"metadata": {"name": "p"}, "spec": {"containers": [container]}})
 
 
 def test_a_log_keeps_its_newest_lines_and_that_of_the_run_before():

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from outlast.emulate.kubernetes.quantities import amount
+from outlast.emulate.quantities import amount
 
 Json = dict[str, Any]
 Find = Callable[[str, str], Json | None]  # a ConfigMap or Secret of the pod's namespace: kind, name

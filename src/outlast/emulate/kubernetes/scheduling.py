@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from outlast.emulate.kubernetes.job_failures import is_over
-from outlast.emulate.kubernetes.quantities import amount
+from outlast.emulate.quantities import amount
 
 Json = dict[str, Any]
 HOLD_SECONDS = 300  # how long a pod stays on a node that is not ready or unreachable, unless it says otherwise

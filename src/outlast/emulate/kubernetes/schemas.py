@@ -13,11 +13,11 @@ from typing import Any
 
 from outlast.emulate.kubernetes.kinds import Kind
 from outlast.emulate.kubernetes.problems import Refused, bad_request
+from outlast.emulate.quantities import amount
 
 Json = dict[str, Any]
 
-QUANTITY = re.compile(r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$")
-_NUMBER = re.compile(r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(m|n|u|k|[KMGTPE]i?|[eE][+-]?[0-9]+)?$")
+_QUANTITY = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"  # as the server's errors say; it reads more closely
 _TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
 _LIST = re.compile(r"^[Ll]ist\[(.+)\]$")
 _DICT = re.compile(r"^[Dd]ict[\[(]str, ?(.+)[\])]$")
@@ -178,8 +178,10 @@ def _plain(at: _At, kind: str, value: Any) -> Any:
     match kind:
         case "quantity":
             text = str(value)
-            if not _NUMBER.match(text):
-                raise at.wrong(f"quantities must match the regular expression '{QUANTITY.pattern}'")
+            try:
+                amount(text)
+            except ValueError:
+                raise at.wrong(f"quantities must match the regular expression '{_QUANTITY}'") from None
             return text
         case "datetime" if not _TIME.match(value):
             raise at.wrong(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse')
