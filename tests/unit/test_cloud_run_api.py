@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from outlast.emulate.cloud_run import calls, dockerfiles, log_filter, messages, selectors
+from outlast.emulate.cloud_run import calls, dockerfiles, log_filter, messages
 from outlast.emulate.cloud_run.images import Image
 from outlast.emulate.cloud_run.refusals import Refused
 from outlast.emulate.cloud_run.server import CloudRun
+from outlast.emulate.label_selectors import label_selector
 from outlast.errors import SettingsError
 
 _API = "/apis/run.googleapis.com/v1/namespaces/demo"
@@ -266,7 +267,7 @@ def test_overrides_are_as_strict(client: Client, overrides: dict[str, Any], word
         ("POST", f"{_API}/jobs", b"{", 400),
         ("GET", f"{_API}/jobs?pretty=1", None, 400),
         ("GET", f"{_API}/jobs?limit=many", None, 400),
-        ("GET", f"{_API}/tasks?labelSelector=a!=b", None, 400),
+        ("GET", f"{_API}/tasks?labelSelector=a=b=c", None, 400),
         ("POST", "/v2/entries:list", {"filter": "a ="}, 400),
         ("POST", "/v2/entries:list", {"orderBy": "severity"}, 400),
         ("POST", f"{_API}/jobs/nothing:run", {}, 404),
@@ -470,12 +471,19 @@ def test_a_query_that_is_not_understood_is_refused(text: str) -> None:
         log_filter.parse_filter(text)
 
 
-def test_selectors_of_labels() -> None:
+@pytest.mark.parametrize(
+    ("selector", "selected"),
+    [
+        ("", True),
+        ("run.googleapis.com/job = train,run.googleapis.com/runningState in (Failed, Cancelled)", True),
+        ("run.googleapis.com/job=other", False),
+        ("run.googleapis.com/runningState notin (Failed)", False),
+        ("run.googleapis.com/job!=other,!other", True),
+    ],
+)
+def test_selectors_of_labels(selector: str, selected: bool) -> None:
     labels = {"run.googleapis.com/job": "train", "run.googleapis.com/runningState": "Failed"}
-    both = "run.googleapis.com/job = train,run.googleapis.com/runningState in (Failed, Cancelled)"
-    assert selectors.parse_selector(both)(labels)
-    assert not selectors.parse_selector("run.googleapis.com/job=other")(labels)
-    assert selectors.parse_selector("")(labels)
+    assert label_selector(selector)(labels) is selected
 
 
 def test_every_message_names_messages_that_exist() -> None:

@@ -15,8 +15,8 @@ from outlast.emulate.cloud_run.execution import Execution
 from outlast.emulate.cloud_run.not_exercised import NOT_EXERCISED
 from outlast.emulate.cloud_run.objects import API_VERSION, execution_object, task_object
 from outlast.emulate.cloud_run.refusals import Refused, does_not_exist
-from outlast.emulate.cloud_run.selectors import parse_selector
 from outlast.emulate.cloud_run.service import Service
+from outlast.emulate.label_selectors import label_selector
 
 _API = "/apis/run.googleapis.com/v1/namespaces/{project}"
 _REPOSITORY = "/v1/projects/{project}/locations/{region}/repositories/{name}"
@@ -115,7 +115,10 @@ class _RunApi:
 
 def _page(call: Call, kind: str, items: list[dict[str, Any]]) -> dict[str, Any]:
     """The items that the request's labels select, from `continue` on, `limit` at most."""
-    selects = parse_selector(call.query("labelSelector"))
+    try:
+        selects = label_selector(call.query("labelSelector"))
+    except ValueError as error:
+        raise Refused("INVALID_ARGUMENT", f"labelSelector: {error}") from None
     found = [item for item in items if selects(item["metadata"].get("labels", {}))]
     begin, limit = number(call.query("continue")), number(call.query("limit")) or _LONGEST_PAGE
     rest = len(found) - begin - limit

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from outlast.emulate.kubernetes.job_failures import is_over
+from outlast.emulate.kubernetes.selecting import meets
 from outlast.emulate.quantities import amount
 
 Json = dict[str, Any]
@@ -124,13 +125,10 @@ def _term(term: Json, labels: dict[str, str], name: str) -> bool:
 
 
 def _meets(wanted: Json, labels: dict[str, str]) -> bool:
-    key, values, operator = wanted["key"], wanted.get("values") or [], wanted["operator"]
-    value = labels.get(key)
-    if operator in ("Exists", "DoesNotExist"):
-        return (value is not None) is (operator == "Exists")
-    if operator in ("In", "NotIn"):
-        return (value in values) is (operator == "In")
-    if operator not in ("Gt", "Lt") or value is None or not value.lstrip("-").isdigit():
+    if wanted["operator"] not in ("Gt", "Lt"):
+        return meets(wanted, labels)
+    value = labels.get(wanted["key"])
+    if value is None or not value.lstrip("-").isdigit():
         return False
-    above = int(value) - int(values[0])
-    return above > 0 if operator == "Gt" else above < 0
+    above = int(value) - int(wanted["values"][0])
+    return above > 0 if wanted["operator"] == "Gt" else above < 0
