@@ -290,6 +290,8 @@ def test_logs_are_followed_until_the_container_ends(desk):
     assert following.returncode == 0
     asked = requests.get(f"{desk.url}/api/v1/namespaces/default/pods/speaker/log")
     assert asked.json()["message"] == "a container name must be specified for pod speaker, choose one of: [main side]"
+    wrong = requests.get(f"{desk.url}/api/v1/namespaces/default/pods/speaker/log?container=main&sinceTime=noon")
+    assert (wrong.status_code, "'noon' is no time" in wrong.json()["message"]) == (400, True)
     desk.store.delete("Pod", "speaker", grace_seconds=0)
 
 

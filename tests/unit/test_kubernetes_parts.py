@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from outlast.emulate import rfc3339
 from outlast.emulate.kubernetes import patching, protobuf_bodies, tables
 from outlast.emulate.kubernetes.copying import copied
 from outlast.emulate.kubernetes.pod_logs import LogBook
@@ -147,6 +148,17 @@ def test_what_is_no_quantity_is_refused_wherever_a_pod_names_one(text):
     container = {"name": "main", "image": "x", "resources": {"limits": {"memory": text}}}
     with pytest.raises(Refused, match="quantities must match"):
         Verbs(store).create("Pod", {"metadata": {"name": "p"}, "spec": {"containers": [container]}})
+
+
+@pytest.mark.parametrize("text", ["2026-99-30T12:00:00Z", "2026-11-30T12:00:00", "2026-11-30", "now"])
+def test_what_is_no_time_is_refused_wherever_an_object_names_one(text):
+    with pytest.raises(ValueError, match="month must be|no time as RFC 3339"):
+        rfc3339.parsed(text)
+    store = Store()
+    populate(store)
+    about = {"kind": "Pod", "name": "p", "namespace": "default"}
+    with pytest.raises(Refused, match="parsing time"):
+        Verbs(store).create("Event", {"metadata": {"name": "e"}, "involvedObject": about, "lastTimestamp": text})
 
 
 def test_a_log_keeps_its_newest_lines_and_that_of_the_run_before():

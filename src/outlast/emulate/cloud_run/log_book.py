@@ -12,13 +12,10 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
+from outlast.emulate import rfc3339
+
 SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
 _LABELS_FIELD = "logging.googleapis.com/labels"
-
-
-def timestamp(moment: datetime) -> str:
-    """A moment as Google's APIs write it."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,7 @@ class LogBook:
 
     def _append(self, entry: dict[str, Any]) -> None:
         with self._lock:
-            now = timestamp(datetime.now(UTC))
+            now = rfc3339.in_microseconds(datetime.now(UTC))
             number = f"{len(self._entries):012x}"
             self._entries.append({**entry, "timestamp": now, "receiveTimestamp": now, "insertId": number})
 

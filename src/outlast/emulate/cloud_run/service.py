@@ -1,6 +1,5 @@
 """Cloud Run as a whole: jobs, executions and logs of any project and region, kept in memory."""
 
-import secrets
 import shutil
 import tempfile
 import threading
@@ -20,12 +19,12 @@ from outlast.emulate.cloud_run.log_book import LogBook
 from outlast.emulate.cloud_run.overrides import overridden
 from outlast.emulate.cloud_run.refusals import OURS, Refused, does_not_exist, not_emulated
 from outlast.emulate.cloud_run.volumes import mounts_of
+from outlast.emulate.names import random_suffix
 from outlast.emulate.scale import TimeScale
 from outlast.platforms.cloud_run import CloudRunPlatform
 from outlast.ports import Identity
 from outlast.rehearse.sandbox import make_copy, plan_copy
 
-_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes draws names: no vowels, nothing that looks alike
 _Key = tuple[str, str, str]  # region, project, name
 Environment = Callable[[Identity], Mapping[str, str]]  # what the images set, by attempt
 
@@ -109,8 +108,7 @@ class Service:
         with self._lock:
             job = self.job(place, name)
             spec = overridden(job, request.get("overrides", {}))
-            suffix = "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(5))
-            return self._start(job, f"{name}-{suffix}", spec)
+            return self._start(job, f"{name}-{random_suffix()}", spec)
 
     def execution(self, place: Place, name: str) -> Execution:
         with self._lock:

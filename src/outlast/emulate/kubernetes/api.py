@@ -16,7 +16,7 @@ from outlast.emulate.kubernetes.pod_logs import LogBook
 from outlast.emulate.kubernetes.problems import Refused, bad_request
 from outlast.emulate.kubernetes.store import Store
 from outlast.emulate.kubernetes.streaming import LogOptions, Watched, log, watch
-from outlast.emulate.kubernetes.tables import parsed, partial, table
+from outlast.emulate.kubernetes.tables import partial, table
 from outlast.emulate.kubernetes.verbs import How, Verbs, populate
 from outlast.emulate.serving import Receive, Scope, Send
 
@@ -264,7 +264,7 @@ class KubernetesApi:
             raise bad_request(
                 f'container "{container}" in pod "{asked.name}" is waiting to start: {_waiting(pod, container)}'
             )
-        since = parsed(query["sinceTime"]) if query.get("sinceTime") else None
+        since = asking.time(query, "sinceTime")
         if (seconds := asking.number(query, "sinceSeconds")) is not None:
             since = self.store.now() - timedelta(seconds=seconds)
         options = LogOptions(

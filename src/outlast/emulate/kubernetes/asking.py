@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from outlast.emulate import rfc3339
 from outlast.emulate.kubernetes.kinds import BY_PATH, Kind
 from outlast.emulate.kubernetes.problems import Refused, bad_request
 from outlast.emulate.kubernetes.verbs import How
@@ -77,6 +79,16 @@ def number(query: Mapping[str, str], name: str) -> int | None:
     if not text.isdigit():
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax ({name})')
     return int(text)
+
+
+def time(query: Mapping[str, str], name: str) -> datetime | None:
+    """A parameter that is a moment, as RFC 3339 writes it."""
+    if not query.get(name):
+        return None
+    try:
+        return rfc3339.parsed(query[name])
+    except ValueError as error:
+        raise bad_request(f"{name}: {error}") from None
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:

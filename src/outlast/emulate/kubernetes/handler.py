@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from outlast.emulate.kubernetes.job_pods import generated_name, owner_reference
+from outlast.emulate.kubernetes.job_pods import owner_reference
 from outlast.emulate.kubernetes.problems import Refused
 from outlast.emulate.kubernetes.site import Site
 
@@ -85,7 +85,6 @@ def _pod(node: str, owner: Json, stamp: str) -> Json:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": generated_name(f"{SET_NAME}-"),
             "generateName": f"{SET_NAME}-",
             "namespace": NAMESPACE,
             "labels": LABELS,

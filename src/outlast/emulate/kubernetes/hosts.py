@@ -3,6 +3,7 @@
 from contextlib import ExitStack, suppress
 from typing import Any
 
+from outlast.emulate import rfc3339
 from outlast.emulate.kubernetes.handler import MaintenanceHandler
 from outlast.emulate.kubernetes.kubelet import Kubelet
 from outlast.emulate.kubernetes.machines import Machine, new_node, ready_conditions
@@ -42,7 +43,7 @@ class Host:
 
     def _take_lease(self, node: Json) -> None:
         """As a kubelet does; it is not renewed here, and nobody looks."""
-        stamp = self.site.store.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        stamp = rfc3339.in_microseconds(self.site.store.now())
         owner = {"apiVersion": "v1", "kind": "Node", "name": self.name, "uid": node["metadata"]["uid"]}
         self.site.store.create(
             {

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from outlast.emulate import rfc3339
 from outlast.emulate.kubernetes import pod_states
 from outlast.emulate.kubernetes.images import ImageMissing
 from outlast.emulate.kubernetes.pod_environment import ConfigError
@@ -308,7 +309,7 @@ def _sleep_before(container: Json) -> float:
 
 
 def _stamp() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return rfc3339.in_seconds(datetime.now(UTC))
 
 
 def folder_of(pod: Json, below: Path) -> Path:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from outlast.emulate import rfc3339
 from outlast.emulate.kubernetes.kinds import Kind
 from outlast.emulate.kubernetes.problems import Refused, bad_request
 from outlast.emulate.quantities import amount
@@ -18,7 +19,6 @@ from outlast.emulate.quantities import amount
 Json = dict[str, Any]
 
 _QUANTITY = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"  # as the server's errors say; it reads more closely
-_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
 _LIST = re.compile(r"^[Ll]ist\[(.+)\]$")
 _DICT = re.compile(r"^[Dd]ict[\[(]str, ?(.+)[\])]$")
 # Fields of 64 bits; all other whole numbers have 32.
@@ -183,8 +183,11 @@ def _plain(at: _At, kind: str, value: Any) -> Any:
             except ValueError:
                 raise at.wrong(f"quantities must match the regular expression '{_QUANTITY}'") from None
             return text
-        case "datetime" if not _TIME.match(value):
-            raise at.wrong(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse')
+        case "datetime":
+            try:
+                rfc3339.parsed(value)
+            except ValueError:
+                raise at.wrong(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse') from None
         case "bytes":
             try:
                 base64.b64decode(value, validate=True)

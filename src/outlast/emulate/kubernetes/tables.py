@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from outlast.emulate.rfc3339 import parsed
+
 Json = dict[str, Any]
 Cell = str | int
 
@@ -40,11 +42,6 @@ def duration(seconds: float) -> str:
             whole, rest = divmod(left, unit)
             return f"{whole}{name}" + (f"{rest // inner}{inner_name}" if whole < both_below and rest // inner else "")
     return f"{left // _YEAR}y"
-
-
-def parsed(stamp: str) -> datetime:
-    """A time of a manifest."""
-    return datetime.fromisoformat(stamp.replace("Z", "+00:00"))
 
 
 def _since(stamp: str | None, now: datetime) -> str:

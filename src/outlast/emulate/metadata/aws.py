@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from outlast.clock import Clock, SystemClock
+from outlast.emulate import rfc3339
 from outlast.emulate.metadata.exchange import Answer, Question
 from outlast.emulate.metadata.imds_protocol import Imds
 from outlast.emulate.metadata.server import NUMBER, Ending, Verb, application, serving
@@ -76,7 +77,7 @@ class AwsImds:
             raise ValueError(f"action={action!r}: a Spot instance can {', '.join(_ACTIONS)}")
         # "With hibernation, the process begins immediately."
         seconds = 0.0 if action == "hibernate" else _NOTICE_SECONDS
-        at = _iso(self.timeline.moment_in(seconds))
+        at = rfc3339.in_seconds(self.timeline.moment_in(seconds))
         self.set("spot/instance-action", {"action": action, "time": at})
         if action == "terminate":
             self.set("spot/termination-time", at)
@@ -87,7 +88,7 @@ class AwsImds:
         """The instance is at an elevated risk of interruption."""
         if not self._spot:
             raise ValueError("only a Spot instance is told to rebalance")
-        self.set("events/recommendations/rebalance", {"noticeTime": _iso(self.timeline.moment_in(0))})
+        self.set("events/recommendations/rebalance", {"noticeTime": rfc3339.in_seconds(self.timeline.moment_in(0))})
 
     def maintain(
         self, in_seconds: float = 3600.0, *, code: str = "system-reboot", lasting_seconds: float = _LASTING_SECONDS
@@ -166,10 +167,6 @@ def _new_instance(instance_type: str, spot: bool) -> dict[str, Any]:
         "placement/availability-zone": f"{region}a",
         "placement/region": region,
     }
-
-
-def _iso(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _written(moment: datetime) -> str:

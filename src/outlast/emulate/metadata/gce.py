@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from outlast.clock import Clock, SystemClock
+from outlast.emulate import rfc3339
 from outlast.emulate.metadata import gce_protocol
 from outlast.emulate.metadata.exchange import Answer, Hang, Question
 from outlast.emulate.metadata.gce_protocol import Whole
@@ -159,12 +160,12 @@ class GceMetadata:
         ends = begins + timedelta(seconds=self.timeline.scale.here(lasting_seconds))
         said = Whole(
             can_reschedule="false",
-            latest_window_start_time=f"{begins:%Y-%m-%dT%H:%M:%SZ}",
+            latest_window_start_time=rfc3339.in_seconds(begins),
             maintenance_reasons=["PLANNED_UPDATE"],
             maintenance_status=status,
             type="SCHEDULED",
-            window_end_time=f"{ends:%Y-%m-%dT%H:%M:%SZ}",
-            window_start_time=f"{begins:%Y-%m-%dT%H:%M:%SZ}",
+            window_end_time=rfc3339.in_seconds(ends),
+            window_start_time=rfc3339.in_seconds(begins),
         )
         self._set_whole(said)
 

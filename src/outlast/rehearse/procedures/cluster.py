@@ -21,13 +21,13 @@ from outlast.emulate.kubernetes.pod_states import merged
 from outlast.emulate.kubernetes.procedures import ACTIVE_LABEL, ENDING_TAINT
 from outlast.emulate.kubernetes.service_account import ServiceAccount
 from outlast.emulate.kubernetes.store import Store
+from outlast.emulate.names import random_suffix
 from outlast.emulate.scale import TimeScale
 from outlast.emulate.serving import LOOPBACK, Serving
 from outlast.rehearse.words import Machine, Settings
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # Kubernetes, "Accessing the API from a Pod"
 _GRACE_SECONDS = 30
-_NAME_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"  # of what a Job appends to its name (k8s.io/apimachinery, util/rand)
 
 Edit = Callable[[dict[str, Any]], None]
 
@@ -74,7 +74,7 @@ def open_pod(kind: str) -> Callable[[Settings, TimeScale], AbstractContextManage
         store, which = Store(), MACHINES[kind]
         api = KubernetesApi(store)
         node = f"gke-{which.pool}-{secrets.token_hex(4)}"
-        name = "rehearsal-" + "".join(secrets.choice(_NAME_CHARACTERS) for _ in range(5))
+        name = f"rehearsal-{random_suffix()}"  # as a Job names its pods
         store.create(new_node(node, which, store.timestamp()))
         grace = int(given.get("pod-grace", _GRACE_SECONDS))
         store.create(_pod(name, node, max(1, round(scale.here(grace))), store.timestamp()))
