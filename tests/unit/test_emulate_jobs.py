@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from outlast.emulate.kubernetes import job_indexes
+from outlast.emulate.kubernetes import defaulting, job_indexes
 from outlast.emulate.kubernetes.job_failures import judge
 from outlast.emulate.kubernetes.job_pods import TRACKING, new_pod
 from outlast.emulate.kubernetes.job_sync import Decision, Memory, backoff_seconds, decide, finished
@@ -22,7 +22,9 @@ _numbers = count()
 def job(**spec: Any) -> Json:
     template = {"spec": {"containers": [{"name": "main", "image": "i"}], "restartPolicy": spec.pop("restart", "Never")}}
     metadata = {"name": "train", "namespace": "default", "uid": "job-uid"}
-    return {"kind": "Job", "metadata": metadata, "spec": {"template": template, **spec}}
+    made = {"kind": "Job", "metadata": metadata, "spec": {"template": template, **spec}}
+    defaulting.fill(made)
+    return made
 
 
 def pod(

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from outlast.emulate.kubernetes import pod_states
+from outlast.emulate.kubernetes import conditions, pod_states
 from outlast.emulate.kubernetes.images import Image, ImageMissing, find_image
 from outlast.emulate.kubernetes.machines import MACHINES, Machine, new_node
 from outlast.emulate.kubernetes.pod_environment import ConfigError, variables
 from outlast.emulate.kubernetes.pod_states import ContainerRecord
-from outlast.emulate.kubernetes.scheduling import choose, tolerates, with_defaults
+from outlast.emulate.kubernetes.scheduling import choose
+from outlast.emulate.kubernetes.taints import tolerates, with_defaults
 from outlast.emulate.kubernetes.unsupported import not_done
 
 Json = dict[str, Any]
@@ -131,7 +132,7 @@ def test_the_phase_of_a_pod_follows_from_its_containers(
 def test_a_condition_keeps_the_time_at_which_its_status_changed() -> None:
     old = [{"type": "Ready", "status": "True", "lastTransitionTime": "before"}]
     new = pod_states.conditions("Running", records("running"), initialized=True, stamp="now")
-    merged = {one["type"]: (one["status"], one["lastTransitionTime"]) for one in pod_states.merged(old, new)}
+    merged = {one["type"]: (one["status"], one["lastTransitionTime"]) for one in conditions.merged(old, new)}
     assert (merged["Ready"], merged["ContainersReady"]) == (("True", "before"), ("True", "now"))
 
 

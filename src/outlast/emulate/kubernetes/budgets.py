@@ -8,13 +8,13 @@ them fails to sync and allows no eviction, here as there.
 from functools import partial
 from typing import Any
 
+from outlast.emulate.kubernetes import conditions
+from outlast.emulate.kubernetes.pods import is_deleted, is_over, is_ready, phase_of
 from outlast.emulate.kubernetes.problems import Refused, bad_request, too_many_requests
 from outlast.emulate.kubernetes.selecting import matches
 from outlast.emulate.kubernetes.store import Store
 
 Json = dict[str, Any]
-
-_ENDED = ("Succeeded", "Failed")
 
 
 def refresh(store: Store, namespace: str | None = None) -> None:
@@ -30,7 +30,7 @@ def _set_status(budget: Json, *, status: Json) -> None:
 
 
 def _status(store: Store, budget: Json) -> Json:
-    pods = [pod for pod in _chosen(store, budget) if pod["status"].get("phase") not in _ENDED]
+    pods = [pod for pod in _chosen(store, budget) if not is_over(pod)]
     healthy = sum(1 for pod in pods if is_healthy(pod))
     wanted = budget["spec"].get("minAvailable")
     known = isinstance(wanted, int)
@@ -66,8 +66,7 @@ def _chosen(store: Store, budget: Json) -> list[Json]:
 
 def is_healthy(pod: Json) -> bool:
     """Whether a pod is ready and not on its way out."""
-    conditions = {one["type"]: one["status"] for one in pod["status"].get("conditions") or []}
-    return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
+    return is_ready(pod) and not is_deleted(pod)
 
 
 def evict(store: Store, name: str, namespace: str, body: Json, *, dry_run: bool = False) -> Json:
@@ -77,7 +76,7 @@ def evict(store: Store, name: str, namespace: str, body: Json, *, dry_run: bool 
     """
     pod = store.get("Pod", name, namespace)
     options = body.get("deleteOptions") or {}
-    if pod["status"].get("phase") not in (*_ENDED, "Pending") and "deletionTimestamp" not in pod["metadata"]:
+    if not (is_over(pod) or phase_of(pod) == "Pending" or is_deleted(pod)):
         refresh(store, namespace)
         _ask(store, pod)
     uid = (options.get("preconditions") or {}).get("uid")
@@ -119,17 +118,8 @@ def _ask(store: Store, pod: Json) -> None:
 
 def _mark(pod: Json, now: str) -> None:
     """Says in the pod's status that it goes for no fault of its own; a Job's failure policy can ask for that."""
-    if "deletionTimestamp" in pod["metadata"]:
-        return
-    condition = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "EvictionByEvictionAPI",
-        "message": "Eviction API: evicting",
-        "lastTransitionTime": now,
-    }
-    conditions = [one for one in pod["status"].get("conditions") or [] if one["type"] != "DisruptionTarget"]
-    pod["status"]["conditions"] = [*conditions, condition]
+    if not is_deleted(pod):
+        conditions.add(pod, [conditions.eviction(now)])
 
 
 def check_eviction(body: Json, name: str) -> None:

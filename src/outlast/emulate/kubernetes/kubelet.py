@@ -9,19 +9,22 @@ rejected.
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from outlast.clock import parse_duration
 from outlast.emulate.kubernetes import pod_states
+from outlast.emulate.kubernetes.conditions import disruption
 from outlast.emulate.kubernetes.handler import is_handler
 from outlast.emulate.kubernetes.images import find_image
-from outlast.emulate.kubernetes.job_failures import is_deleted, is_over
+from outlast.emulate.kubernetes.machines import NODE_ADDRESS
 from outlast.emulate.kubernetes.pod_environment import ConfigError, expanded, variables
 from outlast.emulate.kubernetes.pod_process import PodProcess
 from outlast.emulate.kubernetes.pod_volumes import Places, Volumes
-from outlast.emulate.kubernetes.pod_worker import GRACE_SECONDS, Ending, Making, PodWorker, folder_of
+from outlast.emulate.kubernetes.pod_worker import Ending, Making, PodWorker, folder_of
+from outlast.emulate.kubernetes.pods import is_critical, is_deleted, is_over, own_grace_seconds
 from outlast.emulate.kubernetes.problems import Refused
 from outlast.emulate.kubernetes.recording import Recorder
 from outlast.emulate.kubernetes.site import Site
@@ -29,20 +32,8 @@ from outlast.emulate.kubernetes.watching import WatchEvent
 
 Json = dict[str, Any]
 SHUTDOWN_MESSAGE = "Pod was terminated in response to imminent node shutdown."
-_CRITICAL = ("system-node-critical", "system-cluster-critical")
-POD_ADDRESS = "127.0.0.1"  # all pods and nodes are this machine
 _JOIN_SECONDS = 10.0
 _GRACE = "OUTLAST_GRACE"
-
-
-def own_grace(pod: Json) -> float:
-    """The grace that the pod asks for, in the platform's seconds."""
-    return float(pod["spec"].get("terminationGracePeriodSeconds", GRACE_SECONDS))
-
-
-def is_critical(pod: Json) -> bool:
-    """Whether a node's shutdown ends it last."""
-    return pod["spec"].get("priorityClassName") in _CRITICAL
 
 
 class Kubelet:
@@ -102,8 +93,8 @@ class Kubelet:
             chosen = [(pod, worker) for pod, worker in running if is_critical(pod) == critical]
             for pod, worker in chosen:
                 stamp = self._store.timestamp()
-                condition = pod_states.disruption("TerminationByKubelet", SHUTDOWN_MESSAGE, stamp)
-                worker.end(Ending(min(own_grace(pod), grace), "Terminated", SHUTDOWN_MESSAGE, condition))
+                condition = disruption("TerminationByKubelet", SHUTDOWN_MESSAGE, stamp)
+                worker.end(Ending(min(own_grace_seconds(pod), grace), "Terminated", SHUTDOWN_MESSAGE, condition))
             for _, worker in chosen:
                 worker.finished.wait(max(0.0, begin + here(until) - time.monotonic()))
 
@@ -188,7 +179,7 @@ class Kubelet:
         with suppress(Refused):  # it is gone already
             self._store.delete("Pod", meta["name"], meta["namespace"], grace_seconds=0, uid=meta["uid"])
 
-    def _change(self, pod: Json, edit: Any) -> None:
+    def _change(self, pod: Json, edit: Callable[[Json], None]) -> None:
         meta = pod["metadata"]
         if not self._reaches_api():
             return
@@ -276,7 +267,7 @@ class Kubelet:
         """Where time passes faster, outlast in the pod is told how long its grace is here: nothing else says so."""
         if self._site.scale.factor == 1:
             return environment
-        known = [own_grace(pod)]
+        known = [float(own_grace_seconds(pod))]
         if self._most_grace is not None:
             known.append(self._most_grace)
         if _GRACE in environment:
@@ -284,12 +275,12 @@ class Kubelet:
         return {**environment, _GRACE: f"{self._site.scale.here(min(known)):g}s"}
 
 
-def _accepted(stamp: str) -> Any:
+def _accepted(stamp: str) -> Callable[[Json], None]:
     """The first thing that a kubelet writes of a pod."""
 
     def edit(pod: Json) -> None:
         status = pod.setdefault("status", {})
-        status |= {"startTime": stamp, "hostIP": POD_ADDRESS, "hostIPs": [{"ip": POD_ADDRESS}]}
-        status |= {"podIP": POD_ADDRESS, "podIPs": [{"ip": POD_ADDRESS}]}
+        status |= {"startTime": stamp, "hostIP": NODE_ADDRESS, "hostIPs": [{"ip": NODE_ADDRESS}]}
+        status |= {"podIP": NODE_ADDRESS, "podIPs": [{"ip": NODE_ADDRESS}]}
 
     return edit

@@ -104,25 +104,3 @@ def conditions(now_phase: str, records: Sequence[ContainerRecord], *, initialize
         {"type": kind, "status": str(value), "lastProbeTime": None, "lastTransitionTime": stamp, **more}
         for kind, (value, more) in truth.items()
     ]
-
-
-def merged(old: Sequence[Json], new: Sequence[Json]) -> list[Json]:
-    """Conditions, each once; the time of one whose status stays the same stays too."""
-    found = {one["type"]: one for one in old}
-    for one in new:
-        before = found.get(one["type"])
-        same = before is not None and before["status"] == one["status"]
-        found[one["type"]] = {**one, "lastTransitionTime": before.get("lastTransitionTime")} if before and same else one
-    return list(found.values())
-
-
-def disruption(reason: str, message: str, stamp: str) -> Json:
-    """The condition that says by whom the pod was ended."""
-    return {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": reason,
-        "message": message,
-        "lastProbeTime": None,
-        "lastTransitionTime": stamp,
-    }

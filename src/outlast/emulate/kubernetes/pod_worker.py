@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from outlast.emulate import rfc3339
-from outlast.emulate.kubernetes import pod_states
+from outlast.emulate.kubernetes import conditions, pod_states
 from outlast.emulate.kubernetes.images import ImageMissing
 from outlast.emulate.kubernetes.pod_environment import ConfigError
 from outlast.emulate.kubernetes.pod_process import PodProcess
 from outlast.emulate.kubernetes.pod_states import ContainerRecord
 from outlast.emulate.kubernetes.pod_volumes import NotYetMounted, Volumes
+from outlast.emulate.kubernetes.pods import own_grace_seconds
 from outlast.emulate.scale import TimeScale
 
 Json = dict[str, Any]
-GRACE_SECONDS = 30
 _FIRST_RESTART_SECONDS, _LONGEST_RESTART_SECONDS = 10.0, 300.0
 _MOUNT_AGAIN_SECONDS = 2.0
 _LONGEST_WAIT_SECONDS = 600.0
@@ -139,7 +139,7 @@ class PodWorker:
     def _advance(self) -> None:
         now, most = time.monotonic(), self._spec.get("activeDeadlineSeconds")
         if self._ending is None and most is not None and now >= self._started_at + self._scale.here(most):
-            self.end(Ending(self._own_grace(), "DeadlineExceeded", _PAST_DEADLINE))
+            self.end(Ending(own_grace_seconds(self._pod), "DeadlineExceeded", _PAST_DEADLINE))
         if self._ending is not None:
             self._bring_to_end(now)
             return
@@ -258,9 +258,6 @@ class PodWorker:
 
     # What is said of it
 
-    def _own_grace(self) -> float:
-        return float(self._spec.get("terminationGracePeriodSeconds", GRACE_SECONDS))
-
     def _is_over(self) -> bool:
         return not self._processes and self._phase() in ("Succeeded", "Failed")
 
@@ -295,9 +292,8 @@ class PodWorker:
         self._reported = told
 
         def edit(pod: Json) -> None:
-            kept = pod.setdefault("status", {})
-            kept |= status
-            kept["conditions"] = pod_states.merged(kept.get("conditions", ()), new)
+            pod.setdefault("status", {}).update(status)
+            conditions.add(pod, new)
 
         self._making.report(edit)
 

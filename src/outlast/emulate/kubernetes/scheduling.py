@@ -1,46 +1,20 @@
 """Which node a pod may go to: taints, selectors, affinity and resources; pure functions over objects.
 
 Facts as of 2026-11-30. Kubernetes, "Taints and tolerations", "Assigning pods to nodes"; the texts are those of the
-scheduler of 1.32. GKE taints nodes with accelerators (nvidia.com/gpu, google.com/tpu), and adds the toleration to pods
-that ask for one (admission plug-in ExtendedResourceToleration).
+scheduler of 1.32.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from outlast.emulate.kubernetes.job_failures import is_over
+from outlast.emulate.kubernetes.pods import is_over
 from outlast.emulate.kubernetes.selecting import meets
+from outlast.emulate.kubernetes.taints import UNSCHEDULABLE, tolerates
 from outlast.emulate.quantities import amount
 
 Json = dict[str, Any]
-HOLD_SECONDS = 300  # how long a pod stays on a node that is not ready or unreachable, unless it says otherwise
-_LOST_NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_ACCELERATORS = ("nvidia.com/gpu", "google.com/tpu")
-_UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-
-
-def with_defaults(tolerations: Iterable[Json], requests: Iterable[str]) -> list[Json]:
-    """A pod's tolerations with those that admission adds."""
-    found = list(tolerations)
-    for name in requests:
-        if name in _ACCELERATORS and not any(one.get("key") == name for one in found):
-            found.append({"key": name, "operator": "Exists", "effect": "NoSchedule"})
-    for key in _LOST_NODE_TAINTS:
-        taint = {"key": key, "effect": "NoExecute"}
-        if not any(tolerates(one, taint) for one in found):
-            found.append({**taint, "operator": "Exists", "tolerationSeconds": HOLD_SECONDS})
-    return found
-
-
-def tolerates(toleration: Json, taint: Json) -> bool:
-    """Whether one toleration matches one taint."""
-    if toleration.get("effect") not in (None, "", taint["effect"]):
-        return False
-    if toleration.get("operator", "Equal") == "Exists":
-        return bool(toleration.get("key") in (None, "", taint["key"]))
-    return toleration.get("key") == taint["key"] and (toleration.get("value") or "") == (taint.get("value") or "")
 
 
 def requests_of(pod: Json) -> dict[str, Decimal]:
@@ -92,10 +66,10 @@ def _free(node: Json, pods: Sequence[Json]) -> dict[str, Decimal]:
 def _unfit(pod: Json, node: Json, free: dict[str, Decimal]) -> str | None:
     spec, labels = pod["spec"], node["metadata"].get("labels", {})
     tolerations = spec.get("tolerations", ())
-    if node["spec"].get("unschedulable") and not any(tolerates(one, _UNSCHEDULABLE) for one in tolerations):
+    if node["spec"].get("unschedulable") and not any(tolerates(one, UNSCHEDULABLE) for one in tolerations):
         return "node(s) were unschedulable"
     for taint in node["spec"].get("taints", ()):
-        hard = taint["effect"] in ("NoSchedule", "NoExecute") and taint["key"] != _UNSCHEDULABLE["key"]
+        hard = taint["effect"] in ("NoSchedule", "NoExecute") and taint["key"] != UNSCHEDULABLE["key"]
         if hard and not any(tolerates(one, taint) for one in tolerations):
             return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
     if not _selected(spec, labels, node["metadata"]["name"]):

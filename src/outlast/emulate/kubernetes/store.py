@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 from outlast.emulate import rfc3339
 from outlast.emulate.kubernetes.copying import copied
 from outlast.emulate.kubernetes.kinds import BY_NAME, Kind
+from outlast.emulate.kubernetes.pods import is_over, own_grace_seconds
 from outlast.emulate.kubernetes.problems import already_exists, conflict, expired, not_found
 from outlast.emulate.kubernetes.selecting import Chosen, by_fields, by_labels
 from outlast.emulate.kubernetes.watching import Change, Subscription, Watch, WatchEvent
@@ -26,7 +27,6 @@ Key = tuple[str, str, str]  # kind, namespace ("" for kinds without), name
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 DEFAULT_NAMESPACE = "default"
-DEFAULT_GRACE_SECONDS = 30
 FOREGROUND = "foregroundDeletion"  # the finalizer of an object that waits for those that it owns
 HISTORY = 20_000  # changes that are kept for watches from an earlier version
 _MODIFIED_SINCE = "the object has been modified; please apply your changes to the latest version and try again"
@@ -361,8 +361,7 @@ def _grace(made: Json, asked: int | None) -> int:
     """Seconds that a deletion waits; only a pod that was given a node and has not ended has any."""
     if made["kind"] != "Pod":
         return 0
-    spec, phase = made.get("spec") or {}, (made.get("status") or {}).get("phase")
-    if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
+    if not (made.get("spec") or {}).get("nodeName") or is_over(made):
         return 0
-    grace = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS) if asked is None else asked
+    grace = own_grace_seconds(made) if asked is None else asked
     return max(1, grace) if grace else 0

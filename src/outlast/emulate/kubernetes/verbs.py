@@ -15,6 +15,7 @@ from outlast.emulate.kubernetes.applying import Writer
 from outlast.emulate.kubernetes.copying import copied
 from outlast.emulate.kubernetes.findings import shown
 from outlast.emulate.kubernetes.kinds import BY_NAME, Kind
+from outlast.emulate.kubernetes.pods import CRITICAL_CLASSES
 from outlast.emulate.kubernetes.problems import Refused, bad_patch, bad_request, conflict, forbidden, not_found
 from outlast.emulate.kubernetes.schemas import decode
 from outlast.emulate.kubernetes.store import Store
@@ -24,8 +25,6 @@ Json = dict[str, Any]
 Sign = Callable[[Json], None]
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-# Pods of these go after all others when a node ends (scheduling.SystemCriticalPriority and above).
-SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _TRIES = 5  # of a patch, when others write the same object
 _SERVER_ONLY = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
@@ -35,7 +34,7 @@ def populate(store: Store) -> None:
     verbs = Verbs(store)
     for name in NAMESPACES:
         verbs.create("Namespace", {"metadata": {"name": name}})
-    for name, value in SYSTEM_PRIORITIES.items():
+    for name, value in CRITICAL_CLASSES.items():
         store.create(
             {
                 "apiVersion": "scheduling.k8s.io/v1",
