@@ -174,7 +174,7 @@ def test_attempts_find_the_platforms_environment(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLOUD_RUN_TASK_INDEX", "7")
-    memory = "/dev/shm/outlast-of-an-attempt"  # noqa: S108 - each attempt has its own
+    memory = "/dev/shm/outlast-of-an-attempt"
     program = (
         f"import os\nfound = os.path.exists({memory!r})\nopen({memory!r}, 'w').close()\n"
         + victims.SURVIVOR

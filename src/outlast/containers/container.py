@@ -50,7 +50,7 @@ def can_isolate() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A folder of this machine that the container has at another path as well."""
+    """A folder (or, but for a view in place, a file) of this machine that the container has at another path as well."""
 
     source: Path
     target: Path

@@ -1,9 +1,10 @@
 """Label selectors and field selectors, as text in a query and as objects in a manifest."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from outlast.emulate.kubernetes.findings import Findings
 from outlast.emulate.kubernetes.kinds import Kind
 from outlast.emulate.kubernetes.problems import Refused, bad_request
 
@@ -47,18 +48,30 @@ def by_labels(selector: str) -> Chosen:
 def _label_test(part: str) -> Callable[[Mapping[str, str]], bool]:
     if matched := _SET.match(part):
         key, values = matched["key"], {value.strip() for value in matched["values"].split(",")}
+        _check_requirement(key, values)
         if matched["how"] == "in":
             return lambda labels: labels.get(key) in values
         return lambda labels: labels.get(key) not in values
     if matched := _EQUAL.match(part):
         key, value = matched["key"], matched["value"]
+        _check_requirement(key, {value})
         if matched["how"] == "!=":
             return lambda labels: labels.get(key) != value
         return lambda labels: labels.get(key) == value
     if matched := _EXISTS.match(part):
         key, absent = matched["key"], bool(matched["no"])
+        _check_requirement(key, ())
         return lambda labels: (key in labels) is not absent
     raise bad_request(f'unable to parse requirement: found "{part.strip()}", expected: a label requirement')
+
+
+def _check_requirement(key: str, values: Collection[str]) -> None:
+    found = Findings()
+    found.qualified("key", key)
+    for value in sorted(values):
+        found.label_value(f"values[{key}]", value)
+    if found.causes:
+        raise bad_request(f"unable to parse requirement: {found.causes[0].field}: {found.causes[0].message()}")
 
 
 def matches(selector: Json | None, labels: Mapping[str, str]) -> bool:
