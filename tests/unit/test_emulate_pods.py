@@ -9,6 +9,7 @@ from outlast.emulate.kubernetes.images import Image, ImageMissing, find_image
 from outlast.emulate.kubernetes.machines import MACHINES, Machine, new_node
 from outlast.emulate.kubernetes.pod_environment import ConfigError, variables
 from outlast.emulate.kubernetes.pod_states import ContainerRecord
+from outlast.emulate.kubernetes.pod_worker import seconds_to_its_end
 from outlast.emulate.kubernetes.scheduling import choose
 from outlast.emulate.kubernetes.taints import tolerates, with_defaults
 from outlast.emulate.kubernetes.unsupported import not_done
@@ -54,6 +55,16 @@ PLACES = [
 ]  # fmt: skip
 
 
+def test_a_pod_prefers_a_node_and_avoids_a_soft_taint() -> None:
+    spot = affinity("cloud.google.com/gke-spot", "Exists")["nodeAffinity"]
+    term = spot["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"][0]
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "preference": term}]}
+    assert choose(pod(affinity={"nodeAffinity": preferred}), NODES, [])[0] == "spot-node"
+    soft = {**NODES[0], "spec": {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}}
+    assert choose(pod(), [soft, NODES[2]], [])[0] == "spot-node"
+    assert choose(pod(tolerations=[EVERYTHING]), [soft, NODES[2]], [])[0] == "cpu-node"
+
+
 @pytest.mark.parametrize(("of", "places"), PLACES)
 def test_a_pod_goes_to_a_node_that_it_selects_tolerates_and_fits_on(of: Json, places: set[str]) -> None:
     fitting = {node["metadata"]["name"] for node in NODES if choose(of, [node], [])[0] is not None}
@@ -92,6 +103,16 @@ def test_a_cordoned_or_ending_node_gets_no_pod() -> None:
 )
 def test_tolerations_match_key_value_and_effect(toleration: Json, tolerated: bool) -> None:
     assert tolerates(toleration, {"key": "k", "value": "v", "effect": "NoExecute"}) is tolerated
+
+
+@pytest.mark.parametrize(
+    ("sleeps", "grace", "ends"), [(0, 30, (0, 30)), (10, 30, (10, 30)), (30, 20, (20, 22)), (5, 0, (0, 0))]
+)
+def test_a_pre_stop_is_a_part_of_its_containers_grace_and_leaves_two_seconds(
+    sleeps: int, grace: int, ends: tuple[int, int]
+) -> None:
+    hook = {"lifecycle": {"preStop": {"sleep": {"seconds": sleeps}}}} if sleeps else {}
+    assert seconds_to_its_end(hook, grace) == ends
 
 
 def records(*states: int | str) -> list[ContainerRecord]:
@@ -198,6 +219,18 @@ def test_what_could_change_a_pods_fate_and_is_not_done_is_named() -> None:
         "containers": [{"name": "main", "image": "i", "lifecycle": hook, "startupProbe": {}}],
         "affinity": {"nodeAffinity": {}, "podAffinity": {}},
         "shareProcessNamespace": True,
+        "volumes": [
+            {"name": "a", "nfs": {}},
+            {"name": "b", "hostPath": {"path": "/x", "type": "Socket"}},
+            {"name": "c", "csi": {"driver": "d"}},
+            {
+                "name": "e",
+                "csi": {
+                    "driver": "gcsfuse.csi.storage.gke.io",
+                    "volumeAttributes": {"bucketName": "b", "mountOptions": "implicit-dirs,only-dir=x"},
+                },
+            },
+        ],
     }
     assert sorted(not_done(spec)) == [
         "spec.affinity.podAffinity",
@@ -205,6 +238,10 @@ def test_what_could_change_a_pods_fate_and_is_not_done_is_named() -> None:
         "spec.containers[0].lifecycle.preStop.exec",
         "spec.containers[0].startupProbe",
         "spec.shareProcessNamespace",
+        "spec.volumes[0].nfs",
+        "spec.volumes[1].hostPath.type: Socket",
+        "spec.volumes[2].csi.driver: d",
+        "spec.volumes[3].csi.volumeAttributes.mountOptions: only-dir=x",
     ]
 
 

@@ -25,6 +25,7 @@ from outlast.containers.calls import CallWatch, filter_program
 
 _PR_SET_CHILD_SUBREAPER = 36
 _START_SECONDS = 10.0
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a container has its own, which goes with it
 
 
 @cache
@@ -49,7 +50,7 @@ def can_isolate() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A folder of this machine that the container has at another path as well."""
+    """A folder (or, but for a view in place, a file) of this machine that the container has at another path as well."""
 
     source: Path
     target: Path

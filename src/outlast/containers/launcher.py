@@ -22,7 +22,7 @@ _MS_NOATIME, _MS_RELATIME, _ST_RELATIME = 0x400, 1 << 21, 0x1000
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 
-_DEVICES = (("/", "dev"), ("/", "sys"))  # the machine's own, and no files
+_DEVICES = ("dev", "sys")  # the machine's own, and no files
 _MOST_STEPS = 1000  # along a path with links, which may lead in a circle
 
 # From asm/unistd.h and linux/seccomp.h.
@@ -185,7 +185,7 @@ class _Root:
 
     A folder that lacks such a place is covered by one in memory, which holds the same entries and the place.
     `private`: what is written to this machine's own folders goes to memory instead, and is lost with the command; a
-    folder with which that cannot be done is read-only. Devices and shared memory (/dev) are as they are elsewhere.
+    folder with which that cannot be done is read-only. Devices, and what is mounted below /dev, are this machine's.
     """
 
     def __init__(self, libc: ctypes.CDLL, place: Path, *, private: bool) -> None:
@@ -201,16 +201,18 @@ class _Root:
         self._refill(Path("/"), place, leave_out=("proc",))
         (place / "proc").mkdir()
         self._covered.add(place)
+        if private:  # a file that is made among the devices is one in memory, which would stay
+            self._cover(place / "dev")
 
     def mount(self, what: Path, where: Path, *, read_only: bool) -> None:
-        """Mounts a folder at an absolute path, which is made if it is missing."""
-        target = self._reach(where)
+        """Mounts a folder or a file at an absolute path, which is made if it is missing."""
+        target = self._reach(where, what)
         self._bind(what, target)
         if read_only:
             kept = _MS_NOSUID | _MS_NODEV  # in a user namespace they may not be taken off
             _check(self._libc.mount(None, os.fsencode(target), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | kept, None))
 
-    def _reach(self, where: Path) -> Path:
+    def _reach(self, where: Path, what: Path) -> Path:
         """A path of the command's, as it is to be named from outside; links lead where they will lead inside."""
         target, names = self.place, list(where.parts[1:])
         for _ in range(_MOST_STEPS):
@@ -227,7 +229,7 @@ class _Root:
             else:
                 if not here.exists():
                     self._cover(target)
-                    here.mkdir()
+                    here.mkdir() if names or what.is_dir() else here.touch()
                     self._covered.add(here)
                 target = here
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(where))
@@ -259,7 +261,7 @@ class _Root:
                 self._bind(Path(entry.path), here)
 
     def _show(self, what: Path, where: Path) -> None:
-        if self._layers is None or what.parts[:2] in _DEVICES:
+        if self._layers is None or where.relative_to(self.place).parts[0] in _DEVICES:
             self._bind(what, where)
             return
         layered = self._layer(what, where)

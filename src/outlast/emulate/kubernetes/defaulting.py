@@ -17,7 +17,7 @@ Json = dict[str, Any]
 _BACKOFF_LIMIT = 6
 _NO_LIMIT = 2**31 - 1  # backoffLimit where each index has its own
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
-_FILE_MODE = 0o644
+FILE_MODE = 0o644
 _VOLUME_FILES = ("configMap", "secret", "downwardAPI", "projected")
 
 
@@ -164,7 +164,7 @@ def _volume(volume: Json) -> None:
         volume["emptyDir"] = {}
     for source in _VOLUME_FILES:
         if source in volume:
-            volume[source].setdefault("defaultMode", _FILE_MODE)
+            volume[source].setdefault("defaultMode", FILE_MODE)
     if "hostPath" in volume:
         volume["hostPath"].setdefault("type", "")
 

@@ -34,6 +34,8 @@ Json = dict[str, Any]
 SHUTDOWN_MESSAGE = "Pod was terminated in response to imminent node shutdown."
 _JOIN_SECONDS = 10.0
 _GRACE = "OUTLAST_GRACE"
+# Of a termination message, and of what is taken of a log for one (Kubernetes, "Determine the Reason for Pod Failure").
+_MESSAGE_BYTES, _MESSAGE_LINES, _MESSAGE_OF_LOG = 4096, 80, 2048
 
 
 class Kubelet:
@@ -234,6 +236,10 @@ class Kubelet:
         command = [expanded(word, environment) for word in image.command_of(container)]
         if not command:
             raise ConfigError("no command specified")
+        if any("\0" in text for text in (*command, *environment.values())):
+            raise ConfigError("a word of the command or a variable holds a NUL character")
+        mounts = volumes.mounts(container, environment)
+        told = volumes.last_words(container, number)
         self._site.logs.start(uid, name)
 
         def log(line: str) -> None:
@@ -244,10 +250,20 @@ class Kubelet:
             folder=Path(container.get("workingDir") or image.folder),
             environment=self._scaled(pod, environment),
             root=self._folder(pod) / "roots" / f"{name}-{number}",
-            mounts=volumes.mounts(container),
+            mounts=(*mounts, told),
             log=log,
             no_more=lambda: self._site.logs.end(uid, name),
+            last_words=lambda code: self._last_words(uid, container, told.source, code),
         )
+
+    def _last_words(self, uid: str, container: Json, file: Path, code: int) -> str:
+        """A container's termination message: what it wrote to the file for that, or the end of its log."""
+        written = file.read_bytes()[:_MESSAGE_BYTES].decode(errors="replace")
+        if written or code == 0 or container.get("terminationMessagePolicy") != "FallbackToLogsOnError":
+            return written
+        log = self._site.logs.find(uid, container["name"])
+        lines = log.lines[-_MESSAGE_LINES:] if log is not None else []
+        return "".join(f"{line.text}\n" for line in lines)[-_MESSAGE_OF_LOG:]
 
     def _told(self, pod: Json) -> dict[str, str]:
         """What a kubelet tells every container."""

@@ -50,7 +50,9 @@ class ContainerRecord:
         }
 
 
-def terminated(code: int, started: str, finished: str, identity: str, *, start_error: str | None = None) -> Json:
+def terminated(
+    code: int, started: str, finished: str, identity: str, *, start_error: str | None = None, last_words: str = ""
+) -> Json:
     """The state of a container that has ended; `start_error` of one that could not even begin."""
     reason = "StartError" if start_error is not None else "Completed" if code == 0 else "Error"
     state: Json = {"exitCode": START_ERROR if start_error is not None else code, "reason": reason}
@@ -58,6 +60,8 @@ def terminated(code: int, started: str, finished: str, identity: str, *, start_e
         state["message"] = (
             f"failed to create containerd task: failed to create shim task: OCI runtime create failed: {start_error}"
         )
+    elif last_words:
+        state["message"] = last_words
     return {"terminated": {**state, "startedAt": started, "finishedAt": finished, "containerID": identity}}
 
 

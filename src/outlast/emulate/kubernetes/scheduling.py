@@ -36,21 +36,35 @@ def _asked(container: Json) -> dict[str, Decimal]:
 
 
 def choose(pod: Json, nodes: Sequence[Json], pods: Sequence[Json]) -> tuple[str | None, str]:
-    """The name of the node with the most room for the pod, or None and why there is none."""
+    """The name of the node that the pod likes best, or None and why there is none.
+
+    It likes one with few taints that it should not be on, then one that it prefers, then one with much room.
+    """
     reasons: Counter[str] = Counter()
-    fitting: list[tuple[Decimal, str]] = []
+    fitting: list[tuple[tuple[int, int, Decimal], str]] = []
     for node in nodes:
         free = _free(node, pods)
         why = _unfit(pod, node, free)
         if why is None:
-            fitting.append((free.get("cpu", Decimal(0)), node["metadata"]["name"]))
+            fitting.append(((*_liked(pod, node), free.get("cpu", Decimal(0))), node["metadata"]["name"]))
         else:
             reasons[why] += 1
     if fitting:
-        most = max(room for room, _ in fitting)
-        return min(name for room, name in fitting if room == most), ""
+        most = max(liked for liked, _ in fitting)
+        return min(name for liked, name in fitting if liked == most), ""
     listed = ", ".join(f"{many} {why}" for why, many in sorted(reasons.items()))
     return None, f"0/{len(nodes)} nodes are available{': ' if listed else ''}{listed}."
+
+
+def _liked(pod: Json, node: Json) -> tuple[int, int]:
+    """How much a node is to be liked, by its taints PreferNoSchedule and by what the pod prefers."""
+    spec, name = pod["spec"], node["metadata"]["name"]
+    soft = [taint for taint in node["spec"].get("taints", ()) if taint["effect"] == "PreferNoSchedule"]
+    disliked = sum(not any(tolerates(one, taint) for one in spec.get("tolerations", ())) for taint in soft)
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    labels = node["metadata"].get("labels", {})
+    return -disliked, sum(one["weight"] for one in preferred if _term(one["preference"], labels, name))
 
 
 def _free(node: Json, pods: Sequence[Json]) -> dict[str, Decimal]:

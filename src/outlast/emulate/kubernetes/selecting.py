@@ -1,9 +1,10 @@
 """Label selectors and field selectors, as text in a query and as objects in a manifest."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from outlast.emulate.kubernetes.findings import Findings
 from outlast.emulate.kubernetes.kinds import Kind
 from outlast.emulate.kubernetes.problems import Refused, bad_request
 from outlast.emulate.label_selectors import label_selector
@@ -32,10 +33,19 @@ FIELDS = {
 def by_labels(selector: str) -> Chosen:
     """A test of objects from a label selector; Refused (BadRequest) for one that cannot be parsed."""
     try:
-        selects = label_selector(selector)
+        selects = label_selector(selector, _check_requirement)
     except ValueError as error:
         raise bad_request(str(error)) from None
     return lambda found: selects(found["metadata"].get("labels") or {})
+
+
+def _check_requirement(key: str, values: Collection[str]) -> None:
+    found = Findings()
+    found.qualified("key", key)
+    for value in sorted(values):
+        found.label_value(f"values[{key}]", value)
+    if found.causes:
+        raise bad_request(f"unable to parse requirement: {found.causes[0].field}: {found.causes[0].message()}")
 
 
 def matches(selector: Json | None, labels: Mapping[str, str]) -> bool:

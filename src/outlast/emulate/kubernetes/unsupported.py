@@ -3,6 +3,7 @@
 from typing import Any
 
 from outlast.emulate.kubernetes.kinds import BY_NAME
+from outlast.emulate.kubernetes.pod_volumes import GCSFUSE, HOST_PATHS, KINDS
 from outlast.emulate.kubernetes.problems import forbidden
 
 Json = dict[str, Any]
@@ -43,7 +44,23 @@ def not_done(spec: Json) -> list[str]:
             place = f"spec.{kind}[{number}]"
             found += [f"{place}.{name}" for name in container if name not in _CONTAINER.split()]
             found += [f"{place}.lifecycle.{name}" for name in _hooks(container)]
+    for number, volume in enumerate(spec.get("volumes") or ()):
+        found += [f"spec.volumes[{number}].{undone}" for undone in _undone_volume(volume)]
     return found
+
+
+def _undone_volume(volume: Json) -> list[str]:
+    """What cannot be mounted here, and settings of a bucket's mount that would show other files."""
+    found = [kind for kind in volume if kind not in ("name", *KINDS)]
+    csi, kind = volume.get("csi") or {}, (volume.get("hostPath") or {}).get("type") or ""
+    if kind not in HOST_PATHS:
+        found.append(f"hostPath.type: {kind}")
+    if csi and csi.get("driver") != GCSFUSE:
+        found.append(f"csi.driver: {csi.get('driver')}")
+    options = str((csi.get("volumeAttributes") or {}).get("mountOptions", "")).split(",")
+    return found + [
+        f"csi.volumeAttributes.mountOptions: {one}" for one in options if one.strip().startswith("only-dir")
+    ]
 
 
 def _hooks(container: Json) -> list[str]:
