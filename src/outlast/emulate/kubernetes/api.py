@@ -54,10 +54,7 @@ class KubernetesApi:
 
     async def _answer(self, request: Request) -> Response:
         path, accept = request.url.path.rstrip("/"), request.headers.get("accept", "")
-        parts = path.strip("/").split("/")
-        if parts[0] in ("api", "apis") and len(parts) > (2 if parts[0] == "api" else 3):
-            if parts[0] == "api" and parts[1] != "v1":
-                raise asking.no_such_path()
+        if asking.is_of_objects(path):
             return await self._resources(request, asking.place_of(path))
         if request.method != "GET":
             raise asking.not_allowed()
