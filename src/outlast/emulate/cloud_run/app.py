@@ -108,7 +108,7 @@ class _RunApi:
         return found
 
     def _all_tasks(self, call: Call) -> dict[str, dict[str, Any]]:
-        executions: list[Execution] = list(self._service.executions(call.project, call.region_to_list))
+        executions = self._service.executions(call.project, call.region_to_list)
         found = (task_object(execution, task) for execution in executions for task in execution.state.tasks)
         return {task["metadata"]["name"]: task for task in found}
 
@@ -206,7 +206,7 @@ class _Controls:
         return _done(execution, execution.order("crash", task), "killed")
 
     def _asked(self, call: Call) -> tuple[Execution, int | None]:
-        request = call.message("MaintenanceRequest")
+        request = call.message("ControlRequest")
         return self._service.find_execution(request.get("execution")), request.get("task")
 
 

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from outlast.emulate.cloud_run.execution import Place
 from outlast.emulate.cloud_run.messages import read
-from outlast.emulate.cloud_run.refusals import Refused
+from outlast.emulate.cloud_run.refusals import Refused, not_emulated
 
 RUN_HOST = "run.local.test"  # what gcloud is told; a region is put in front of it
 DEFAULT_REGION = "us-central1"
@@ -98,7 +98,7 @@ def route(method: str, path: str, handler: Handler) -> Route:
 async def unknown_verb(request: Request, _: Exception | HTTPException) -> Response:
     """Refuses what is no verb of the emulator."""
     asked = f"{request.method} {unquote(request.url.path)}"
-    refusal = Refused("UNIMPLEMENTED", f"outlast emulate cloud-run does not speak: {asked}")
+    refusal = not_emulated(f"there is no {asked} here.")
     return JSONResponse(refusal.body(), status_code=refusal.http_code)
 
 

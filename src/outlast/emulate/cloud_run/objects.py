@@ -67,14 +67,14 @@ def _execution_conditions(execution: Execution) -> list[dict[str, Any]]:
     state, created = execution.state, execution.created_at
     status, reason, message = _completed(execution)
     changed = state.completed_at or state.started_at or created
-    conditions = [_condition("Completed", status, message, changed, reason=reason)]
-    conditions.append(_condition("ResourcesAvailable", "True", "Provisioned imported containers.", created))
+    conditions = [condition("Completed", status, message, changed, reason=reason)]
+    conditions.append(condition("ResourcesAvailable", "True", "Provisioned imported containers.", created))
     if state.started_at is None:
-        conditions.append(_condition("Started", "Unknown", "Waiting for execution to start.", created))
+        conditions.append(condition("Started", "Unknown", "Waiting for execution to start.", created))
     else:
         text = f"Started deployed execution in {_duration(state.started_at - created)}."
-        conditions.append(_condition("Started", "True", text, state.started_at))
-    conditions.append(_condition("ContainerReady", "True", "Imported container image.", created))
+        conditions.append(condition("Started", "True", text, state.started_at))
+    conditions.append(condition("ContainerReady", "True", "Imported container image.", created))
     return conditions
 
 
@@ -157,8 +157,8 @@ def _task_status(execution: Execution, task: Task) -> dict[str, Any]:
     reason = {"Failed": "NonZeroExitCode", "Cancelled": "Cancelled"}.get(task.state)
     started = task.started_at
     conditions = [
-        _condition("Completed", status, words, task.completed_at or started or execution.created_at, reason=reason),
-        _condition("Started", "True" if started else "Unknown", "", started or execution.created_at),
+        condition("Completed", status, words, task.completed_at or started or execution.created_at, reason=reason),
+        condition("Started", "True" if started else "Unknown", "", started or execution.created_at),
     ]
     found: dict[str, Any] = {
         "observedGeneration": 1,
@@ -177,12 +177,8 @@ def _task_status(execution: Execution, task: Task) -> dict[str, Any]:
     return found | _times(started, task.completed_at)
 
 
-def condition(kind: str, status: str, message: str, moment: datetime) -> dict[str, Any]:
-    """A condition of a job."""
-    return _condition(kind, status, message, moment)
-
-
-def _condition(kind: str, status: str, message: str, moment: datetime, *, reason: str | None = None) -> dict[str, Any]:
+def condition(kind: str, status: str, message: str, moment: datetime, *, reason: str | None = None) -> dict[str, Any]:
+    """A condition of a job, an execution or a task; `moment` is that of its last change."""
     found = {"type": kind, "status": status, "lastTransitionTime": in_microseconds(moment)}
     if reason:
         found["reason"] = reason

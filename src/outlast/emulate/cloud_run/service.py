@@ -135,8 +135,7 @@ class Service:
         if name is None:
             found = [one for one in found if one.running_tasks()]
         if not found:
-            what = f"no execution '{name}'" if name else "no execution runs"
-            raise Refused("NOT_FOUND", f"There is {what}." if name else f"Here {what}.")
+            raise Refused("NOT_FOUND", f"There is no execution '{name}'." if name else "No execution runs.")
         return found[-1]
 
     def cancel_execution(self, place: Place, name: str) -> Execution:
@@ -148,13 +147,13 @@ class Service:
             execution.cancel()
         return execution
 
-    def delete_execution(self, place: Place, name: str) -> Execution:
+    def delete_execution(self, place: Place, name: str) -> None:
+        """It is cancelled if it runs."""
         with self._lock:
             execution = self.execution(place, name)
             execution.cancel()
             del self._executions[place.region, place.project, name]
             self._deleted.append(execution)
-            return execution
 
     # --- how they run ---
 
