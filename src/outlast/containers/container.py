@@ -71,17 +71,23 @@ class View:
     private: bool = False
     in_place: bool = False
 
-    def told(self, folder: Path) -> str:
-        """For the launcher; `folder` is where the command starts, as the container sees it."""
+    def told(self, folder: Path) -> dict[str, object]:
+        """For the launcher, as JSON has it; `folder` is where the command starts, as the container sees it."""
         mounts = [(str(one.source), str(one.target), one.read_only) for one in self.mounts]
         how = {"root": str(self.root), "private": self.private, "in_place": self.in_place}
-        return json.dumps({**how, "folder": str(folder), "mounts": mounts})
+        return {**how, "folder": str(folder), "mounts": mounts}
 
 
 def _launch(
-    status: int, command: Sequence[str], *, view: str = "", below_init: bool = False, calls: CallWatch | None = None
+    status: int,
+    command: Sequence[str],
+    *,
+    view: dict[str, object] | None = None,
+    below_init: bool = False,
+    calls: CallWatch | None = None,
 ) -> tuple[str, ...]:
-    how: dict[str, object] = {"status": status, "view": json.loads(view) if view else None, "below_init": below_init}
+    """The command line of the launcher; see its `main`."""
+    how: dict[str, object] = {"status": status, "view": view, "below_init": below_init}
     if calls is not None:
         how |= {"calls": calls.descriptor, "program": filter_program().hex()}
     return (sys.executable, "-I", "-S", launcher.__file__, json.dumps(how), *command)
@@ -119,7 +125,7 @@ class Container:
         reading, writing = os.pipe()
         try:
             self._outer = subprocess.Popen(
-                _launch(writing, command, view=view.told(folder) if view else "", below_init=below_init, calls=calls)
+                _launch(writing, command, view=view.told(folder) if view else None, below_init=below_init, calls=calls)
                 if isolated
                 else command,
                 cwd=folder if view is None or view.in_place else None,

@@ -12,7 +12,7 @@ import signal
 import struct
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 # From linux/sched.h, sys/mount.h and linux/prctl.h.
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
@@ -118,7 +118,8 @@ def _prepare(libc: ctypes.CDLL, view: dict[str, Any] | None, status: int) -> Non
         _give_up(status, f"outlast: the container cannot be made: {error}", _CANNOT_EXECUTE)
 
 
-def _become(libc: ctypes.CDLL, calls: int, program: bytes, command: list[str], status: int) -> None:
+def _become(libc: ctypes.CDLL, calls: int, program: bytes, command: list[str], status: int) -> NoReturn:
+    """Takes the command's place in this process."""
     try:
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
             signal.signal(number, signal.SIG_DFL)
@@ -131,7 +132,7 @@ def _become(libc: ctypes.CDLL, calls: int, program: bytes, command: list[str], s
         _give_up(status, f"{command[0]}: {error}", _CANNOT_EXECUTE)
 
 
-def _give_up(status: int, why: str, code: int) -> None:
+def _give_up(status: int, why: str, code: int) -> NoReturn:
     os.write(status, f"!{why}\n".encode())
     sys.stderr.write(f"{why}\n")
     sys.stderr.flush()
