@@ -7,6 +7,7 @@ refuses. Messages: sigs.k8s.io/json and the API server's strict decoding, 2026-1
 import base64
 import binascii
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -81,11 +82,29 @@ def decode(kind: Kind, body: Any) -> tuple[Json, list[str]]:
     Fields that are null are left out silently. Refused (BadRequest) if a value has the wrong type.
     """
     unknown: list[str] = []
-    made = _object(_At(kind, unknown), model(model_name(kind)), body)
+    made = _object(_At(kind, unknown), model(_model_name(kind)), body)
     return made, unknown
 
 
-def model_name(kind: Kind) -> str:
+def missing_in_spec(kind: Kind, made: Json) -> Iterator[str]:
+    """The paths of the fields that a decoded object's spec must have and has not, or has empty."""
+    spec = model(_model_name(kind)).fields.get("spec")
+    if spec is not None and "spec" in made:
+        yield from _missing(spec, made["spec"], "spec")
+
+
+def _missing(type_name: str, value: Any, path: str) -> Iterator[str]:
+    if matched := _LIST.match(type_name):
+        for number, one in enumerate(value):
+            yield from _missing(matched[1], one, f"{path}[{number}]")
+    elif isinstance(value, dict) and type_name not in _PLAIN and type_name != "object" and not _DICT.match(type_name):
+        known = model(type_name)
+        yield from (f"{path}.{name}" for name in known.required if value.get(name) in (None, ""))
+        for name, one in value.items():
+            yield from _missing(known.fields[name], one, f"{path}.{name}")
+
+
+def _model_name(kind: Kind) -> str:
     """The client's class for a kind."""
     return {"Event": "CoreV1Event"}.get(kind.name, f"V1{kind.name}")
 
