@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import yaml
@@ -16,7 +17,7 @@ from outlast.emulate.kubernetes.pod_logs import LogBook
 from outlast.emulate.kubernetes.problems import Refused, bad_request
 from outlast.emulate.kubernetes.store import Store
 from outlast.emulate.kubernetes.streaming import LogOptions, Watched, log, watch
-from outlast.emulate.kubernetes.tables import partial, table
+from outlast.emulate.kubernetes.tables import partial_metadata, table
 from outlast.emulate.kubernetes.verbs import How, Verbs, populate
 from outlast.emulate.serving import Receive, Scope, Send
 
@@ -34,11 +35,12 @@ _APPLY = "application/apply-patch+yaml"
 class KubernetesApi:
     """The application. `logs` is what containers write; the kubelet that fills it is another part.
 
-    A store without namespaces gets what a new cluster has.
+    `verbs` does what a request asks for; by default with no check beyond the API server's own. A store without
+    namespaces gets what a new cluster has.
     """
 
-    def __init__(self, store: Store, logs: LogBook | None = None) -> None:
-        self.store, self.logs, self.verbs = store, logs or LogBook(), Verbs(store)
+    def __init__(self, store: Store, logs: LogBook | None = None, verbs: Verbs | None = None) -> None:
+        self.store, self.logs, self.verbs = store, logs or LogBook(), verbs or Verbs(store)
         if store.find("Namespace", "default") is None:
             populate(store)
 
@@ -71,7 +73,7 @@ class KubernetesApi:
             case "POST", False:
                 return await self._create(request, asked)
             case "PUT", True:
-                return await self._replace(request, asked)
+                return await self._write(request, asked, self.verbs.replace)
             case "PATCH", True:
                 return await self._patch(request, asked)
             case "DELETE", _ if not asked.subresource:
@@ -103,7 +105,7 @@ class KubernetesApi:
                     table(asked.kind.name, found.objects, found.version, now=self.store.now(), include=include)
                 )
             case "PartialObjectMetadata":
-                items = [partial(one) for one in found.objects]
+                items = [partial_metadata(one) for one in found.objects]
                 kind = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
                 return JSONResponse({**kind, "metadata": meta, "items": items})
         kind = {"kind": f"{asked.kind.name}List", "apiVersion": asked.kind.api_version}
@@ -144,7 +146,7 @@ class KubernetesApi:
         if form == "Table":
             version = found["metadata"].get("resourceVersion", "")
             return table(asked.kind.name, [found], version, now=self.store.now(), include=include)
-        return partial(found) if form else found
+        return partial_metadata(found) if form else found
 
     def _shaped(self, request: Request, asked: Asked, found: Json, code: int = 200) -> Response:
         form = asking.form(request.headers.get("accept", ""))
@@ -159,56 +161,30 @@ class KubernetesApi:
         made = self.verbs.create(asked.kind.name, body, asked.namespace, how, warnings)
         return _warned(self._shaped(request, asked, made, 201), warnings)
 
-    async def _replace(self, request: Request, asked: Asked) -> Response:
-        warnings: list[str] = []
-        made = self.verbs.replace(
-            asked.kind.name,
-            asked.name,
-            await _body(request),
-            asked.namespace,
-            subresource=asked.subresource,
-            how=_how(request),
-            warnings=warnings,
-        )
-        return _warned(self._shaped(request, asked, made), warnings)
-
     async def _patch(self, request: Request, asked: Asked) -> Response:
-        warnings: list[str] = []
         media = request.headers.get("content-type", "").split(";")[0].strip()
         if media == _APPLY:
-            return await self._apply(request, asked)
+            is_new = self.store.find(asked.kind.name, asked.name, asked.namespace) is None
+            return await self._write(request, asked, self.verbs.apply, 201 if is_new else 200)
         if media not in _PATCHES:
             known = ", ".join([*_PATCHES, _APPLY])
             why = f"the body of the request was in an unknown format - accepted media types include: {known}"
             raise Refused(415, "UnsupportedMediaType", why)
-        patch = await _body(request)
-        made = self.verbs.patch(
-            asked.kind.name,
-            asked.name,
-            patch,
-            _PATCHES[media],
-            asked.namespace,
-            subresource=asked.subresource,
-            how=_how(request),
-            warnings=warnings,
-        )
-        return _warned(self._shaped(request, asked, made), warnings)
+        return await self._write(request, asked, partial(self.verbs.patch, change=_PATCHES[media]))
 
-    async def _apply(self, request: Request, asked: Asked) -> Response:
-        if not request.query_params.get("fieldManager"):
-            raise bad_request("fieldManager: Required value: is required for apply patch")
+    async def _write(self, request: Request, asked: Asked, verb: Callable[..., Json], code: int = 200) -> Response:
+        """One of the verbs that write to an object by its name: replace, patch, apply."""
         warnings: list[str] = []
-        is_new = self.store.find(asked.kind.name, asked.name, asked.namespace) is None
-        made = self.verbs.apply(
+        made = verb(
             asked.kind.name,
             asked.name,
             await _body(request),
-            asked.namespace,
+            namespace=asked.namespace,
             subresource=asked.subresource,
             how=_how(request),
             warnings=warnings,
         )
-        return _warned(self._shaped(request, asked, made, 201 if is_new else 200), warnings)
+        return _warned(self._shaped(request, asked, made, code), warnings)
 
     async def _delete(self, request: Request, asked: Asked) -> Response:
         body = await _body(request) if await request.body() else {}

@@ -375,9 +375,9 @@ def table(kind: str, objects: list[Json], version: str, *, now: datetime, includ
 def _included(one: Json, include: str) -> Json | None:
     if include == "None":
         return None
-    return one if include == "Object" else partial(one)
+    return one if include == "Object" else partial_metadata(one)
 
 
-def partial(one: Json) -> Json:
+def partial_metadata(one: Json) -> Json:
     """An object's metadata alone."""
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": one["metadata"]}

@@ -115,35 +115,31 @@ class Verbs:
         kind_name: str,
         name: str,
         patch: Any,
-        apply: Callable[[Json, Any], Any],
+        change: Callable[[Json, Any], Any],
         namespace: str = "",
         *,
         subresource: str = "",
         how: How = How(),
         warnings: list[str] | None = None,
     ) -> Json:
-        """Writes what `apply` makes of a copy of the object and the patch; again where another writer was faster."""
+        """Writes what `change` makes of a copy of the object and the patch; again where another writer was faster."""
         kind = BY_NAME[kind_name]
-        for attempt in range(_TRIES):
+
+        def write() -> Json:
             old = self.store.get(kind_name, name, namespace)
-            asked = apply(copied(old), patch)
+            asked = change(copied(old), patch)
             if not isinstance(asked, dict):
                 raise bad_request("a patch makes an object of an object")
             told: list[str] = []
             made = self._decoded(kind, asked, how, told, patch=patch)
             _keep_identity(kind, old, made)
-            fixed = made["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]
-            try:
-                sign = self._signer(old, made, subresource, how)
-                answer = self._replaced(kind, old, made, subresource=subresource, how=how, sign=sign)
-            except Refused as refused:
-                if refused.reason != "Conflict" or fixed or attempt == _TRIES - 1:
-                    raise
-            else:
-                if warnings is not None:
-                    warnings.extend(told)
-                return answer
-        raise AssertionError("the last try answers or raises")
+            sign = self._signer(old, made, subresource, how)
+            answer = self._replaced(kind, old, made, subresource=subresource, how=how, sign=sign)
+            if warnings is not None:
+                warnings.extend(told)
+            return answer
+
+        return _tried(write)
 
     def apply(
         self,
@@ -171,21 +167,18 @@ class Verbs:
                 f"the name of the object ({wanted['metadata']['name']}) does not match the one on the URL"
             )
         writer, now = Writer(how.manager, "Apply", subresource), self.store.timestamp()
-        for attempt in range(_TRIES):
+
+        def write() -> Json:
             old = self.store.find(kind_name, name, namespace)
             if old is None and subresource:
                 raise not_found(kind, name)
             sign = partial(_own, old, config=wanted, writer=writer, now=now)
-            try:
-                if old is None:
-                    return self._created(kind, copied(wanted), how, sign)
-                made = applying.apply(old, wanted, writer, force=how.force)
-                return self._replaced(kind, old, made, subresource=subresource, how=how, sign=sign)
-            except Refused as refused:
-                raced = refused.reason in ("Conflict", "AlreadyExists") and not refused.is_of_fields
-                if not raced or wanted["metadata"].get("resourceVersion") or attempt == _TRIES - 1:
-                    raise
-        raise AssertionError("the last try answers or raises")
+            if old is None:
+                return self._created(kind, copied(wanted), how, sign)
+            made = applying.apply(old, wanted, writer, force=how.force)
+            return self._replaced(kind, old, made, subresource=subresource, how=how, sign=sign)
+
+        return _tried(write)
 
     def delete(self, kind_name: str, name: str, namespace: str = "", options: Json | None = None) -> Json:
         """Deletes an object as DeleteOptions say; a namespace takes all that is in it along."""
@@ -313,6 +306,17 @@ class Verbs:
                     if self.store.find(kind.name, one["metadata"]["name"], name) is not None:
                         self.store.delete(kind.name, one["metadata"]["name"], name)
         return answer
+
+
+def _tried(write: Callable[[], Json]) -> Json:
+    """What `write` returns; it is tried again where it conflicts, as another writer may only have been faster."""
+    for _ in range(_TRIES - 1):
+        try:
+            return write()
+        except Refused as refused:
+            if refused.reason not in ("Conflict", "AlreadyExists"):
+                raise
+    return write()
 
 
 def _sign_as(fields: Any, made: Json) -> None:
