@@ -104,6 +104,9 @@ def test_a_command_that_does_not_exist_is_told_as_a_runtime_does(cluster: Cluste
     )
     assert "nobody-knows:1" in waiting[0]["message"]
     cluster.verbs.delete("Pod", "no-image", "default")
+    pod(cluster, "no-word", "", containers=[{"name": "main", "image": "i", "command": ["echo", "a\0b"]}])
+    wait_until(lambda: "CreateContainerError" in str(cluster.store.get("Pod", "no-word", "default")["status"]))
+    cluster.verbs.delete("Pod", "no-word", "default")
 
 
 def test_a_pod_has_its_own_time_limit_and_a_grace_after_it(cluster: Cluster) -> None:

@@ -397,6 +397,8 @@ def test_a_watch_from_a_forgotten_version_gets_the_error_that_clients_answer_by_
         ("POST", "/api/v1/namespaces/nowhere/configmaps", {"metadata": {"name": "c"}}, 404, '"nowhere" not found'),
         ("GET", "/api/v1/pods?fieldSelector=spec.x=1", None, 400, "field label not supported: spec.x"),
         ("GET", "/api/v1/pods?labelSelector=a(b", None, 400, "unable to parse requirement"),
+        ("GET", "/api/v1/pods?labelSelector=a=@@", None, 400, 'values[a]: Invalid value: "@@"'),
+        ("POST", "/api/v1/namespaces/default/configmaps", {"data": {"a": "\ud800"}}, 400, "surrogates not allowed"),
         ("POST", "/api/v1/nodes?dryRun=Some", {"metadata": {"name": "n"}}, 400, 'supported values: "All"'),
         ("DELETE", "/api/v1/namespaces/kube-system", None, 403, "this namespace may not be deleted"),
     ],

@@ -18,6 +18,7 @@ import pytest
 
 from outlast.emulate.cloud_run import calls, dockerfiles, log_filter, messages
 from outlast.emulate.cloud_run.images import Image
+from outlast.emulate.cloud_run.log_book import LogBook, Writer
 from outlast.emulate.cloud_run.refusals import Refused
 from outlast.emulate.cloud_run.server import CloudRun
 from outlast.emulate.label_selectors import label_selector
@@ -168,6 +169,8 @@ _NOT_EMULATED = {
     "a secret": (*_CONTAINER, "env"),
     "an NFS volume": (*_TASK, "volumes"),
     "a bucket without a folder": (*_TASK, "volumes"),
+    "a folder of a bucket": (*_TASK, "volumes"),
+    "Cloud SQL": ("spec", "template", "metadata", "annotations"),
 }
 _NOT_EMULATED_VALUES: dict[str, Any] = {
     "two containers": [{"image": "example/true"}] * 2,
@@ -175,6 +178,8 @@ _NOT_EMULATED_VALUES: dict[str, Any] = {
     "a secret": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "latest"}}}],
     "an NFS volume": [{"name": "v", "nfs": {"server": "s", "path": "/"}}],
     "a bucket without a folder": [_BUCKET],
+    "a folder of a bucket": [_with(_BUCKET, ("csi", "volumeAttributes", "mountOptions"), "implicit-dirs,only-dir=a")],
+    "Cloud SQL": {"run.googleapis.com/cloudsql-instances": "demo:us-central1:db"},
 }
 
 
@@ -265,10 +270,14 @@ def test_overrides_are_as_strict(client: Client, overrides: dict[str, Any], word
     ("method", "path", "body", "code"),
     [
         ("POST", f"{_API}/jobs", b"{", 400),
+        ("POST", f"{_API}/jobs", b'{"spec": NaN}', 400),
+        ("POST", f"{_API}/jobs", b'{"metadata": {"name": "a", "labels": {"a": "\\ud800"}}}', 400),
+        ("POST", f"{_API}/jobs", b'{"spec":' * 100_000, 400),
         ("GET", f"{_API}/jobs?pretty=1", None, 400),
         ("GET", f"{_API}/jobs?limit=many", None, 400),
         ("GET", f"{_API}/tasks?labelSelector=a=b=c", None, 400),
         ("POST", "/v2/entries:list", {"filter": "a ="}, 400),
+        ("POST", "/v2/entries:list", {"filter": "NOT " * 5000 + "a"}, 400),
         ("POST", "/v2/entries:list", {"orderBy": "severity"}, 400),
         ("POST", f"{_API}/jobs/nothing:run", {}, 404),
         ("GET", f"{_API}/tasks/nothing", None, 404),
@@ -431,6 +440,15 @@ _ENTRY = {
     "resource": {"type": "cloud_run_job", "labels": {"job_name": "train", "location": "us-central1"}},
     "labels": {"run.googleapis.com/execution_name": "train-x2b4c"},
 }
+
+
+@pytest.mark.parametrize(
+    "line", ['{"loss": NaN}', '{"loss": 1e999}', '{"message": "\\ud800"}', '{"a":' * 100_000, '{"a": 1', '["a"]']
+)
+def test_a_line_that_is_no_json_object_is_text(line: str) -> None:
+    log = LogBook()
+    log.output(Writer("demo", "us-central1", "train", "train-x2b4c", 0, 0, "i"), "stdout", line)
+    assert [entry["textPayload"] for entry in log.entries()] == [line]
 
 
 @pytest.mark.parametrize(

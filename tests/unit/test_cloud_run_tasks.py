@@ -255,6 +255,7 @@ def test_mounts_are_what_the_container_says(tmp_path: Path) -> None:
         execution = _execute(cloud, "", container=container, volumes=volumes)
         assert _ends(execution) == [(0, None, False)]
         lines = _lines(cloud)
+        assert _ends(_execute(cloud, "a\0b", name="no-word", maxRetries=0)) == [(125, None, False)]
     assert [line for line in lines if "Read-only" not in line] == [
         "/app/x", "task.py", "given", "refused", "0.5", "Container called exit(0).",
     ]  # fmt: skip

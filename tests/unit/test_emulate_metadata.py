@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -206,7 +207,8 @@ def test_it_can_be_told_over_http_and_refuses_what_it_does_not_know(here: tuple[
     assert call("/emulator/preemption", "POST")[:2] == (200, '{"shutdown_in_seconds":0.0,"off_in_seconds":0.3}')
     assert call(f"{INSTANCE}preempted", **GOOGLE)[1] == "TRUE"
     assert call("/emulator/eviction", "POST")[0] == 404
-    for body in ({"in_secs": 5}, {"in_seconds": "5"}, {"in_seconds": -5}, {"in_seconds": True}, [5]):
+    refused = ({"in_secs": 5}, {"in_seconds": "5"}, {"in_seconds": -5}, {"in_seconds": True}, {"in_seconds": math.nan})
+    for body in (*refused, [5]):
         assert call("/emulator/maintenance", "POST", body)[0] == 400, body
     assert call("/emulator/outage", "POST", {"seconds": 30})[0] == 200
     assert call(f"{INSTANCE}preempted", **GOOGLE)[0] == 503

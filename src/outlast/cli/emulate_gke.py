@@ -67,7 +67,7 @@ def gke(
         config = cluster.kubeconfig
         if kubeconfig is not None:
             kubeconfig.write_text(config.read_text())
-            config = kubeconfig
+            config = kubeconfig.resolve()
         names = ", ".join(cluster.fleet.names())
         wait_for_signal(cluster.url, f"export KUBECONFIG={shlex.quote(str(config))}\nnodes: {names}")
 

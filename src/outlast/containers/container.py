@@ -136,6 +136,9 @@ class Container:
                 pass_fds=(writing, *([calls.descriptor] if calls is not None else [])) if isolated else (),
                 start_new_session=True,  # Ctrl-C at the terminal is ours; it stops the rehearsal in order
             )
+        except (OSError, ValueError):
+            os.close(reading)
+            raise
         finally:
             os.close(writing)
         if calls is not None:

@@ -1,7 +1,6 @@
 """Requests to the emulated APIs, read and answered: paths, regions, JSON, Google's errors."""
 
 import email
-import json
 import re
 from collections.abc import Callable
 from email.message import EmailMessage
@@ -18,6 +17,7 @@ from starlette.routing import Route
 from outlast.emulate.cloud_run.execution import Place
 from outlast.emulate.cloud_run.messages import read
 from outlast.emulate.cloud_run.refusals import Refused, not_emulated
+from outlast.emulate.reading import read_json
 
 RUN_HOST = "run.local.test"  # what gcloud is told; a region is put in front of it
 DEFAULT_REGION = "us-central1"
@@ -77,7 +77,7 @@ class Call:
     def message(self, kind: str, at: str = "") -> dict[str, Any]:
         """The body as a message of that kind; no body is an empty one."""
         try:
-            return read(kind, json.loads(self._body or b"{}"), at=at)
+            return read(kind, read_json(self._body or b"{}"), at=at)
         except ValueError as error:
             raise Refused("INVALID_ARGUMENT", f"Invalid JSON payload received. {error}") from error
 

@@ -146,7 +146,7 @@ class Execution:
         began = datetime.now(UTC)
         try:
             end = attempt.run()
-        except OSError as error:  # no such command, the disk is full: the platform's own failure to start
+        except (OSError, ValueError) as error:  # too long an argument, a NUL in one, a full disk: it could not start
             _LOGGER.warning("an attempt of %s could not be started: %s", self.name, error)
             self._log.system(attempt.writer, "ERROR", f"The container could not be started: {error}")
             end = AttemptEnd(_COULD_NOT_START)

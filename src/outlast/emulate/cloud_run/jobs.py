@@ -26,7 +26,6 @@ _KNOWN_ANNOTATIONS = {
     "binary-authorization-breakglass",
     "client-name",
     "client-version",
-    "cloudsql-instances",
     "creator",
     "description",
     "encryption-key",
@@ -116,6 +115,8 @@ def check_deployment(
 
 
 def _check_annotations(annotations: Mapping[str, str]) -> None:
+    if _GROUP + "cloudsql-instances" in annotations:
+        raise not_emulated(f"metadata.annotations[{_GROUP}cloudsql-instances]: the sockets of Cloud SQL are not here.")
     for name in annotations:
         if name.startswith(_GROUP) and name.removeprefix(_GROUP) not in _KNOWN_ANNOTATIONS:
             raise invalid(f"metadata.annotations[{name}]", "is no annotation of a Cloud Run job that is known here.")

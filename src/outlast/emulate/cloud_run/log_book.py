@@ -4,7 +4,6 @@ The names of logs, resources and labels are those of real entries of Cloud Run j
 a task under run.googleapis.com/stdout and /stderr, the platform's own lines under run.googleapis.com/varlog/system.
 """
 
-import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from outlast.emulate import rfc3339
+from outlast.emulate.reading import read_json
 
 SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
 _LABELS_FIELD = "logging.googleapis.com/labels"
@@ -82,7 +82,7 @@ def _understand(line: str) -> tuple[str, dict[str, Any], dict[str, str]]:
     found: Any = None
     if line.lstrip().startswith("{"):
         try:
-            found = json.loads(line)
+            found = read_json(line)
         except ValueError:  # it only looks like JSON
             found = None
     if not isinstance(found, dict):

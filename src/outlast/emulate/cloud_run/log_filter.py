@@ -22,6 +22,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+_MOST_TOKENS = 500  # so that brackets in brackets come to an end
 _PART = re.compile(r'"(?:[^"\\]|\\.)*"|[^."]+')
 
 
@@ -30,6 +31,8 @@ def parse_filter(text: str) -> Predicate:
     parser = _Parser(text)
     if not parser.tokens:
         return lambda _entry: True
+    if len(parser.tokens) > _MOST_TOKENS:
+        raise parser.refusal()
     found = parser.either()
     if parser.tokens:
         raise parser.refusal()

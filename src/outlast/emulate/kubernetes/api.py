@@ -19,6 +19,7 @@ from outlast.emulate.kubernetes.store import Store
 from outlast.emulate.kubernetes.streaming import LogOptions, Watched, log, watch
 from outlast.emulate.kubernetes.tables import partial_metadata, table
 from outlast.emulate.kubernetes.verbs import How, Verbs, populate
+from outlast.emulate.reading import read_json
 from outlast.emulate.serving import Receive, Scope, Send
 
 Json = dict[str, Any]
@@ -274,8 +275,10 @@ async def _body(request: Request) -> Any:
     if media.endswith("protobuf"):
         return protobuf_bodies.decoded(text)
     try:
-        return yaml.safe_load(text) if media.endswith("yaml") else json.loads(text)
-    except (ValueError, yaml.YAMLError) as wrong:
+        if media.endswith("yaml") and not text.lstrip().startswith(b"{"):
+            text = json.dumps(yaml.safe_load(text), default=str).encode()  # a date is a text to a server
+        return read_json(text)
+    except (ValueError, yaml.YAMLError, RecursionError) as wrong:
         raise bad_request(f"the object provided is unrecognized: {wrong}") from None
 
 

@@ -29,20 +29,24 @@ class PodProcess:
         no_more: Callable[[], None],
         last_words: Callable[[int], str],
     ) -> None:
-        root.mkdir(parents=True)
+        root.mkdir(parents=True, exist_ok=True)
         reading, writing = os.pipe()
         self._log, self._no_more, self.last_words = log, no_more, last_words
         self._reader = threading.Thread(target=self._read, args=(reading,), name="outlast-pod-log", daemon=True)
-        with os.fdopen(writing, "wb") as output:
-            self._container = Container(
-                command,
-                folder=folder,
-                environment=environment,
-                stdout=output,
-                stderr=output,
-                isolated=True,
-                view=View(root, mounts, private=True),
-            )
+        try:
+            with os.fdopen(writing, "wb") as output:
+                self._container = Container(
+                    command,
+                    folder=folder,
+                    environment=environment,
+                    stdout=output,
+                    stderr=output,
+                    isolated=True,
+                    view=View(root, mounts, private=True),
+                )
+        except (OSError, ValueError):
+            os.close(reading)
+            raise
         self._reader.start()
         self.start_error = self._container.start_error
         self.identity = f"containerd://{os.urandom(32).hex()}"

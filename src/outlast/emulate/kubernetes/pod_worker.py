@@ -32,6 +32,7 @@ Json = dict[str, Any]
 _LEAST_GRACE_SECONDS = 2.0
 _FIRST_RESTART_SECONDS, _LONGEST_RESTART_SECONDS = 10.0, 300.0
 _MOUNT_AGAIN_SECONDS = 2.0
+_WAITS: dict[type[Exception], str] = {ImageMissing: "ErrImagePull", ConfigError: "CreateContainerConfigError"}
 _LONGEST_WAIT_SECONDS = 600.0
 _PAST_DEADLINE = "Pod was active on the node longer than the specified deadline"
 
@@ -169,7 +170,7 @@ class PodWorker:
             return False
         try:
             self._volumes = self._making.mount()
-        except (NotYetMounted, ConfigError) as error:
+        except (NotYetMounted, ConfigError, OSError) as error:
             self._due[""] = now + self._scale.here(_MOUNT_AGAIN_SECONDS)
             self._making.say("FailedMount", f"MountVolume.SetUp failed: {error}", True)
             return False
@@ -183,8 +184,8 @@ class PodWorker:
         number = self._starts.get(record.name, 0)
         try:
             process = self._making.start(self._containers[record.name], self._volumes, number)
-        except (ConfigError, ImageMissing) as error:
-            reason = "ErrImagePull" if isinstance(error, ImageMissing) else "CreateContainerConfigError"
+        except (ConfigError, ImageMissing, OSError, ValueError) as error:  # of a process that cannot be made
+            reason = _WAITS.get(type(error), "CreateContainerError")
             record.state = {"waiting": {"reason": reason, "message": str(error)}}
             self._due[record.name] = now + self._scale.here(_MOUNT_AGAIN_SECONDS)
             self._making.say("Failed", f"Error: {error}", True)

@@ -14,8 +14,9 @@ from outlast.emulate.scale import TimeScale
 class Site:
     """One cluster on this machine.
 
-    `folder` holds claims, buckets, disks of nodes and folders of pods. `api` is the address of the API server for pods, over TLS; None where there is none. `environment`: what every
-    container starts with. `buckets`: folders of buckets that are not the cluster's own.
+    `folder` holds claims, buckets, disks of nodes and folders of pods. `api` is the address of the API server for pods,
+    over TLS; None where there is none. `environment`: what every container starts with. `buckets`: folders of buckets
+    that are not the cluster's own.
     """
 
     store: Store
