@@ -65,7 +65,7 @@ GCE_ANSWERS = [
         200,
         "automatic-restart FALSE\non-host-maintenance TERMINATE\npreemptible TRUE\n",
     ),
-    (f"{INSTANCE}attributes/?recursive=true", 200, '{"my-key": "a value"}'),
+    (f"{INSTANCE}attributes/?recursive=True", 200, '{"my-key": "a value"}'),
     (f"{INSTANCE}preempted", 200, "FALSE"),
     (f"{INSTANCE}preempted?alt=json", 200, '"FALSE"'),
     (f"{INSTANCE}upcoming-maintenance?alt=json", 200, "{}"),

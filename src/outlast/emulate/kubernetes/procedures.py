@@ -71,9 +71,13 @@ class Procedure:
         """Since its beginning, in the platform's seconds."""
         return (time.monotonic() - self._begin) * self.host.site.scale.factor
 
+    def record(self, what: str) -> None:
+        """Notes what was done and when, where the node's handler can log no more."""
+        self.trace.append((self.seconds(), what))
+
     def note(self, what: str) -> None:
         """Notes what was done and when, here and in the handler's log."""
-        self.trace.append((self.seconds(), what))
+        self.record(what)
         if self.host.handler is not None:
             self.host.handler.log(what)
 
@@ -164,7 +168,7 @@ def _replace(run: Procedure) -> None:
     host.power_off()
     host.say_ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
     host.forget()
-    run.trace.append((run.seconds(), "the node is gone"))
+    run.record("the node is gone")
     run.sleep_until(run.seconds() + REPLACEMENT_SECONDS)
     host.switch_on()
     run.note(f"Node {host.name} is replaced; label and taint are gone")
@@ -203,7 +207,7 @@ def host_error(run: Procedure) -> None:
     """The machine is gone in an instant; the control plane finds out by its silence."""
     host = run.host
     host.power_off()
-    run.trace.append((run.seconds(), "the machine is gone"))
+    run.record("the machine is gone")
     run.sleep_until(MONITOR_GRACE_SECONDS)
     host.say_ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
     host.edit(_unreachable)
@@ -224,16 +228,16 @@ def partition(run: Procedure) -> None:
     if host.kubelet is None:
         return
     host.kubelet.disconnect()
-    run.trace.append((run.seconds(), "the node is cut off"))
+    run.record("the node is cut off")
     run.sleep_until(MONITOR_GRACE_SECONDS)
     host.say_ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
     host.edit(_unreachable)
-    run.trace.append((run.seconds(), "the node is unreachable"))
+    run.record("the node is unreachable")
     run.sleep_until(PARTITION_SECONDS)
     host.kubelet.reconnect()
     host.say_ready("True", "KubeletReady", "")
     host.edit(_reachable)
-    run.trace.append((run.seconds(), "the node is back"))
+    run.record("the node is back")
 
 
 def _reachable(node: Json) -> None:

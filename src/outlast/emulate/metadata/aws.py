@@ -13,12 +13,12 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from outlast.clock import Clock, SystemClock
+from outlast.clock import Clock
 from outlast.emulate import rfc3339
 from outlast.emulate.metadata.exchange import Answer, Question
 from outlast.emulate.metadata.imds_protocol import Imds
 from outlast.emulate.metadata.server import NUMBER, Ending, Verb, application, serving
-from outlast.emulate.metadata.timeline import REAL_TIME, Planned, Timeline
+from outlast.emulate.metadata.timeline import REAL_TIME, SYSTEM_CLOCK, Planned, Timeline
 from outlast.emulate.scale import TimeScale
 from outlast.emulate.serving import LOOPBACK, Serving
 
@@ -27,7 +27,6 @@ _ACTIONS = ("terminate", "stop", "hibernate")
 # "Scheduled events for Amazon EC2 instances", types of events (2026-11-30).
 _EVENT_CODES = ("instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop")
 _LASTING_SECONDS = 7200.0
-_SYSTEM_CLOCK = SystemClock()
 
 
 class AwsImds:
@@ -39,7 +38,7 @@ class AwsImds:
         scale: TimeScale = REAL_TIME,
         instance_type: str = "g5.xlarge",
         spot: bool = True,
-        clock: Clock = _SYSTEM_CLOCK,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.timeline = Timeline(scale=scale, clock=clock)
         self._spot = spot

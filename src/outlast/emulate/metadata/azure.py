@@ -15,11 +15,11 @@ from email.utils import format_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from outlast.clock import Clock, SystemClock
+from outlast.clock import Clock
 from outlast.emulate.metadata import azure_protocol
 from outlast.emulate.metadata.exchange import Answer, Hang, Question
 from outlast.emulate.metadata.server import NUMBER, Settings, Verb, application, serving
-from outlast.emulate.metadata.timeline import REAL_TIME, Planned, Timeline
+from outlast.emulate.metadata.timeline import REAL_TIME, SYSTEM_CLOCK, Planned, Timeline
 from outlast.emulate.scale import TimeScale
 from outlast.emulate.serving import LOOPBACK, Serving
 
@@ -33,7 +33,6 @@ _DESCRIPTIONS = {
 }
 _SOURCES = ("Platform", "User")
 _STARTED_SECONDS = 600.0
-_SYSTEM_CLOCK = SystemClock()
 
 
 class AzureEvents:
@@ -46,7 +45,7 @@ class AzureEvents:
         vm: str = "worker_0",
         spot: bool = True,
         first_answer_seconds: float = 0.0,
-        clock: Clock = _SYSTEM_CLOCK,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.timeline = Timeline(scale=scale, clock=clock)
         self._vm, self._spot, self._first_answer_seconds = vm, spot, first_answer_seconds
