@@ -308,6 +308,8 @@ def test_a_budget_forbids_an_eviction_until_there_are_enough(desk):
     assert desk.kubectl("get pdb").splitlines()[1].split()[:4] == ["keep", "1", "N/A", "0"]
     desk.pod("kept-1", "gpu-9", labels={"app": "kept"})
     assert requests.post(f"{where}?dryRun=All", json=body).status_code == 201
+    for wrong in ([], {"metadata": []}, {"deleteOptions": {"gracePeriodSeconds": "now"}}, {"metadata": {"name": "p"}}):
+        assert requests.post(where, json=wrong).json()["reason"] == "BadRequest"
     watch = desk.store.watch("Pod", fields="metadata.name=kept-0", since=desk.store.version)
     assert requests.post(where, json=body).status_code == 201
     marked, deleted = watch.next_within(30).object, watch.next_within(30).object

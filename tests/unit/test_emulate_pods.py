@@ -12,7 +12,7 @@ from outlast.emulate.kubernetes.pod_states import ContainerRecord
 from outlast.emulate.kubernetes.pod_worker import seconds_to_its_end
 from outlast.emulate.kubernetes.scheduling import choose
 from outlast.emulate.kubernetes.taints import tolerates, with_defaults
-from outlast.emulate.kubernetes.unsupported import not_done
+from outlast.emulate.kubernetes.unsupported import unsupported_fields
 
 Json = dict[str, Any]
 STAMP = "2026-11-30T12:00:00Z"
@@ -232,7 +232,7 @@ def test_what_could_change_a_pods_fate_and_is_not_done_is_named() -> None:
             },
         ],
     }
-    assert sorted(not_done(spec)) == [
+    assert sorted(unsupported_fields(spec)) == [
         "spec.affinity.podAffinity",
         "spec.containers[0].lifecycle.postStart",
         "spec.containers[0].lifecycle.preStop.exec",

@@ -18,7 +18,7 @@ from outlast.emulate.kubernetes.problems import Refused, bad_request
 from outlast.emulate.kubernetes.store import Store
 from outlast.emulate.kubernetes.streaming import LogOptions, Watched, log, watch
 from outlast.emulate.kubernetes.tables import partial_metadata, table
-from outlast.emulate.kubernetes.verbs import How, Verbs, populate
+from outlast.emulate.kubernetes.verbs import How, Verbs, check_delete_options, populate
 from outlast.emulate.reading import read_json
 from outlast.emulate.serving import Receive, Scope, Send
 
@@ -215,11 +215,10 @@ class KubernetesApi:
     async def _subresource(self, request: Request, asked: Asked) -> Response:
         match asked.kind.name, asked.subresource, request.method:
             case "Pod", "eviction", "POST":
-                body = await _body(request)
-                budgets.check_eviction(body, asked.name)
-                options = body.get("deleteOptions") or {}
+                options = budgets.read_eviction(await _body(request), asked.name)
+                check_delete_options(options)
                 dry = asking.dry_run(request.query_params.get("dryRun")) or bool(options.get("dryRun"))
-                return JSONResponse(budgets.evict(self.store, asked.name, asked.namespace, body, dry_run=dry), 201)
+                return JSONResponse(budgets.evict(self.store, asked.name, asked.namespace, options, dry_run=dry), 201)
             case "Pod", "log", "GET":
                 return self._log(request, asked)
         raise asking.no_such_path()

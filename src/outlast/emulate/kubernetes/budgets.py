@@ -9,12 +9,16 @@ from functools import partial
 from typing import Any
 
 from outlast.emulate.kubernetes import conditions
+from outlast.emulate.kubernetes.kinds import Kind
 from outlast.emulate.kubernetes.pods import is_deleted, is_over, is_ready, phase_of
 from outlast.emulate.kubernetes.problems import Refused, bad_request, too_many_requests
+from outlast.emulate.kubernetes.schemas import decode
 from outlast.emulate.kubernetes.selecting import matches
 from outlast.emulate.kubernetes.store import Store
 
 Json = dict[str, Any]
+
+_EVICTION = Kind("Eviction", "evictions", "policy")
 
 
 def refresh(store: Store, namespace: str | None = None) -> None:
@@ -69,13 +73,12 @@ def is_healthy(pod: Json) -> bool:
     return is_ready(pod) and not is_deleted(pod)
 
 
-def evict(store: Store, name: str, namespace: str, body: Json, *, dry_run: bool = False) -> Json:
+def evict(store: Store, name: str, namespace: str, options: Json, *, dry_run: bool = False) -> Json:
     """Evicts a pod if its budget allows that: marks it as a disruption's target, and deletes it with its grace.
 
-    Refused (TooManyRequests) where the budget says no.
+    `options` are its DeleteOptions. Refused (TooManyRequests) where the budget says no.
     """
     pod = store.get("Pod", name, namespace)
-    options = body.get("deleteOptions") or {}
     if not (is_over(pod) or phase_of(pod) == "Pending" or is_deleted(pod)):
         refresh(store, namespace)
         _ask(store, pod)
@@ -122,7 +125,12 @@ def _mark(pod: Json, now: str) -> None:
         conditions.add(pod, [conditions.eviction(now)])
 
 
-def check_eviction(body: Json, name: str) -> None:
-    """Refused (BadRequest) if this is no eviction of that pod."""
-    if body.get("kind", "Eviction") != "Eviction" or (body.get("metadata") or {}).get("name", name) != name:
+def read_eviction(body: Any, name: str) -> Json:
+    """The DeleteOptions in an Eviction of a pod. Refused (BadRequest) where the body is none, or of another pod."""
+    if not isinstance(body, dict):
+        raise bad_request("the body of an eviction is an Eviction")
+    made, _ = decode(_EVICTION, body)
+    if made.get("kind", "Eviction") != "Eviction" or (made.get("metadata") or {}).get("name", name) != name:
         raise bad_request("name in URL does not match name in Eviction object")
+    options: Json = made.get("deleteOptions") or {}
+    return options

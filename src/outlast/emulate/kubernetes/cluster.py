@@ -25,7 +25,7 @@ from outlast.emulate.kubernetes.scheduler import Scheduler
 from outlast.emulate.kubernetes.service_account import ServiceAccount
 from outlast.emulate.kubernetes.site import Site
 from outlast.emulate.kubernetes.store import Store
-from outlast.emulate.kubernetes.unsupported import refuse_undone
+from outlast.emulate.kubernetes.unsupported import refuse_unsupported
 from outlast.emulate.kubernetes.verbs import Verbs
 from outlast.emulate.scale import TimeScale
 from outlast.emulate.serving import LOOPBACK, Serving
@@ -83,7 +83,7 @@ class Cluster:
             temporary = Path(tempfile.mkdtemp(prefix="outlast-gke-"))
             stack.callback(shutil.rmtree, temporary, ignore_errors=True)
             self.store, self.logs = Store(), LogBook()
-            self.verbs = Verbs(self.store, also=refuse_undone)
+            self.verbs = Verbs(self.store, also=refuse_unsupported)
             api = KubernetesApi(self.store, self.logs, self.verbs)
             kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
             variables = {**kept, **(environment or {})}

@@ -183,7 +183,7 @@ class Verbs:
     def delete(self, kind_name: str, name: str, namespace: str = "", options: Json | None = None) -> Json:
         """Deletes an object as DeleteOptions say; a namespace takes all that is in it along."""
         options = options or {}
-        _check_delete_options(options)
+        check_delete_options(options)
         preconditions = options.get("preconditions") or {}
         propagation = options.get("propagationPolicy")
         if options.get("orphanDependents") is not None:
@@ -342,7 +342,8 @@ def _keep_identity(kind: Kind, old: Json, made: Json) -> None:
             made["metadata"][name] = before
 
 
-def _check_delete_options(options: Json) -> None:
+def check_delete_options(options: Json) -> None:
+    """Refused (BadRequest) for fields that DeleteOptions have not, and for values that they do not take."""
     known = {
         "apiVersion", "kind", "dryRun", "gracePeriodSeconds", "orphanDependents", "preconditions", "propagationPolicy",
         "ignoreStoreReadErrorWithClusterBreakingPotential",
