@@ -378,8 +378,8 @@ CMD ["python", \\
 def test_a_dockerfile_says_how_its_image_starts() -> None:
     start = dockerfiles.read_start(_DOCKERFILE)
     assert (start.entry_point, start.arguments) == (("outlast", "run", "--"), ("python", "task.py"))
-    assert str(start.folder) == "/mnt/app"
-    assert start.variables == {"A": "1", "B": "two words", "C": "three words"}
+    assert str(start.working_folder) == "/mnt/app"
+    assert start.environment == {"A": "1", "B": "two words", "C": "three words"}
     # Single quotes are no JSON: this is the shell form, in which sh gets the signals.
     assert dockerfiles.read_start("CMD ['python', 'task.py']").arguments == ("/bin/sh", "-c", "['python', 'task.py']")
     assert dockerfiles.read_start("CMD python task.py").arguments == ("/bin/sh", "-c", "python task.py")

@@ -52,7 +52,7 @@ def gke(
     from outlast.emulate.kubernetes.images import Image  # noqa: PLC0415 - as above
 
     named = {
-        name: Image(tuple(shlex.split(command)), folder=folder.resolve())
+        name: Image(tuple(shlex.split(command)), working_folder=folder.resolve())
         for name, command in pairs("--image", images).items()
     }
     kept = {name: Path(place).resolve() for name, place in pairs("--bucket", buckets).items()}

@@ -93,6 +93,14 @@ def _launch(
     return (sys.executable, "-I", "-S", launcher.__file__, json.dumps(how), *command)
 
 
+def _begun(reading: int) -> tuple[int | None, str | None]:
+    """Waits until the command has begun, or could not: the namespace's PID 1, and why not, as the launcher says."""
+    with os.fdopen(reading, "rb") as status:
+        lines = status.read().decode(errors="replace").splitlines()
+    root = next((int(line) for line in lines if line.isdigit()), None)
+    return root, next((line[1:] for line in lines if line.startswith("!")), None)
+
+
 class Container:
     """A started command. Use as a context manager: leaving kills whatever is left.
 
@@ -143,11 +151,8 @@ class Container:
             os.close(writing)
         if calls is not None:
             calls.listen()  # before the command begins: what it cannot do it would want to write
-        with os.fdopen(reading, "rb") as status:
-            told = status.read()  # returns when the command has begun, or could not
-        lines = told.decode(errors="replace").splitlines()
-        self.start_error = next((line[1:] for line in lines if line.startswith("!")), None)
-        root = next((int(line) for line in lines if line.isdigit()), None) if isolated else self._outer.pid
+        root, self.start_error = _begun(reading)
+        root = root if isolated else self._outer.pid
         self._root_pid = root
         below = processes.children(root)[:1] if root and below_init else [root]
         self.first_pid = below[0] if below else None

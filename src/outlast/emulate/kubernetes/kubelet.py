@@ -245,7 +245,7 @@ class Kubelet:
 
         return PodProcess(
             command,
-            folder=Path(container.get("workingDir") or image.folder),
+            folder=Path(container.get("workingDir") or image.working_folder),
             environment=self._scaled(pod, environment),
             root=self._folder(pod) / "roots" / f"{name}-{number}",
             mounts=(*mounts, told),

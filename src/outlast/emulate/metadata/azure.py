@@ -52,7 +52,7 @@ class AzureEvents:
         self._enabled_at: float | None = None
         self._incarnation = 1
         self._events: list[dict[str, Any]] = []
-        self._next: dict[str, list[Planned]] = {}
+        self._next: dict[str, Planned] = {}
         self._instance = _new_machine(vm, spot)
         self.application = application(self.respond, self.timeline, self._verbs())
 
@@ -126,7 +126,7 @@ class AzureEvents:
         event = self._new_event("Reboot", None, "Platform")
         event |= {"EventStatus": "Started", "Description": "Host server is undergoing an emergency repair."}
         with self.timeline.lock:
-            self._next[event["EventId"]] = [self.timeline.after(lasting_seconds, lambda: self._end(event))]
+            self._next[event["EventId"]] = self.timeline.after(lasting_seconds, lambda: self._end(event))
             self._events.append(event)
             self._has_changed()
         return str(event["EventId"])
@@ -177,10 +177,10 @@ class AzureEvents:
     def _planned_for(self, event: dict[str, Any], in_seconds: float, lasting_seconds: float) -> None:
         def start() -> None:
             event.update(EventStatus="Started", NotBefore="")
-            self._next[event["EventId"]] = [self.timeline.after(lasting_seconds, lambda: self._end(event))]
+            self._next[event["EventId"]] = self.timeline.after(lasting_seconds, lambda: self._end(event))
             self._has_changed()
 
-        self._next[event["EventId"]] = [self.timeline.after(in_seconds, start)]
+        self._next[event["EventId"]] = self.timeline.after(in_seconds, start)
 
     def _acknowledge(self, ids: list[str]) -> bool:
         with self.timeline.lock:
@@ -189,14 +189,13 @@ class AzureEvents:
                 return False
             for event_id in ids:
                 if known[event_id]["EventStatus"] == "Scheduled":
-                    (planned,) = self._next[event_id]
+                    planned = self._next[event_id]
                     planned.call_off()
                     planned.action()
         return True
 
     def _end(self, event: dict[str, Any]) -> None:
-        for planned in self._next.pop(event["EventId"], []):
-            planned.call_off()
+        self._next.pop(event["EventId"]).call_off()
         self._events = [one for one in self._events if one is not event]
         self._has_changed()
 

@@ -4,7 +4,7 @@ import asyncio
 import math
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from outlast.clock import Clock, SystemClock
@@ -21,7 +21,7 @@ class Planned:
 
     at: float  # monotonic seconds
     action: Callable[[], None]
-    off: bool = field(default=False)
+    off: bool = False
 
     def call_off(self) -> None:
         """Makes nothing of it happen any more."""
