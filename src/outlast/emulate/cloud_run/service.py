@@ -25,7 +25,7 @@ from outlast.platforms.cloud_run import CloudRunPlatform
 from outlast.ports import Identity
 from outlast.rehearse.sandbox import make_copy, plan_copy
 
-_Key = tuple[str, str, str]  # region, project, name
+_Key = tuple[Place, str]  # and a name
 Environment = Callable[[Identity], Mapping[str, str]]  # what the images set, by attempt
 
 
@@ -57,9 +57,9 @@ class Service:
     def create_job(self, place: Place, document: dict[str, Any]) -> Job:
         with self._lock:
             spec = check_deployment(document, place, self._images, self._buckets)
-            key = (place.region, place.project, document["metadata"]["name"])
+            key = (place, document["metadata"]["name"])
             if key in self._jobs:
-                raise Refused("ALREADY_EXISTS", f"Resource '{key[2]}' already exists.")
+                raise Refused("ALREADY_EXISTS", f"Resource '{key[1]}' already exists.")
             job = self._jobs[key] = new_job(document, spec, place)
             self._run_by_token(job, {})
             return job
@@ -77,12 +77,12 @@ class Service:
         """Creates the job, or replaces it."""
         with self._lock:
             name = document.get("metadata", {}).get("name", "")
-            known = (place.region, place.project, name) in self._jobs
+            known = (place, name) in self._jobs
             return self.replace_job(place, name, document) if known else self.create_job(place, document)
 
     def job(self, place: Place, name: str) -> Job:
         with self._lock:
-            found = self._jobs.get((place.region, place.project, name))
+            found = self._jobs.get((place, name))
         if found is None:
             raise does_not_exist(name, "JOB", place.region, place.project)
         return found
@@ -100,7 +100,7 @@ class Service:
             for execution in self.executions(place.project, place.region):
                 if execution.job["metadata"]["name"] == name:
                     self.delete_execution(place, execution.name)
-            del self._jobs[place.region, place.project, name]
+            del self._jobs[place, name]
 
     # --- executions ---
 
@@ -112,7 +112,7 @@ class Service:
 
     def execution(self, place: Place, name: str) -> Execution:
         with self._lock:
-            found = self._executions.get((place.region, place.project, name))
+            found = self._executions.get((place, name))
         if found is None:
             raise does_not_exist(name, "EXECUTION", place.region, place.project)
         return found
@@ -152,7 +152,7 @@ class Service:
         with self._lock:
             execution = self.execution(place, name)
             execution.cancel()
-            del self._executions[place.region, place.project, name]
+            del self._executions[place, name]
             self._deleted.append(execution)
 
     # --- how they run ---
@@ -166,7 +166,7 @@ class Service:
                 job.started_by_token = self._start(job, f"{job.name}-{token}", spec)
 
     def _start(self, job: Job, name: str, spec: dict[str, Any]) -> Execution:
-        key = (job.place.region, job.place.project, name)
+        key = (job.place, name)
         if key in self._executions:
             raise Refused("ALREADY_EXISTS", f"Resource '{name}' already exists.")
         container = spec["template"]["spec"]["containers"][0]

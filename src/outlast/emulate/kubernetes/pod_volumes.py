@@ -90,20 +90,20 @@ class Volumes:
     def _empty(self, name: str, _: Json) -> tuple[Path, bool]:
         return _made(self._places.pod / "volumes" / name), False
 
-    def _host(self, name: str, wanted: Json) -> tuple[Path, bool]:
+    def _host(self, _: str, wanted: Json) -> tuple[Path, bool]:
         folder = self._places.node / wanted["path"].lstrip("/")
         if wanted.get("type") == "Directory" and not folder.is_dir():
             raise NotYetMounted(f"hostPath type check failed: {wanted['path']} is not a directory")
         return _made(folder), False
 
-    def _claim(self, name: str, wanted: Json) -> tuple[Path, bool]:
+    def _claim(self, _: str, wanted: Json) -> tuple[Path, bool]:
         claim = wanted["claimName"]
         if self._find("PersistentVolumeClaim", claim) is None:
             raise NotYetMounted(f'persistentvolumeclaim "{claim}" not found')
         namespace = self._pod["metadata"]["namespace"]
         return _made(self._places.claims / f"{namespace}_{claim}"), bool(wanted.get("readOnly"))
 
-    def _bucket(self, name: str, wanted: Json) -> tuple[Path, bool]:
+    def _bucket(self, _: str, wanted: Json) -> tuple[Path, bool]:
         if self._pod["metadata"].get("annotations", {}).get(_BUCKET_ANNOTATION) != "true":
             raise NotYetMounted(
                 f'failed to find the sidecar container in Pod spec: it lacks annotation {_BUCKET_ANNOTATION}: "true"'
