@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from outlast.cli.emulate import emulate
 from outlast.emulate.cloud_run import calls, dockerfiles, log_filter, messages, selectors
 from outlast.emulate.cloud_run.images import Image
 from outlast.emulate.cloud_run.log_book import LogBook, Writer
@@ -350,8 +352,20 @@ def test_the_command_serves_until_sigterm_and_says_how_gcloud_is_led_there(tmp_p
     assert exports["CLOUDSDK_PROXY_PORT"] == url.rpartition(":")[2]
     assert exports["CLOUDSDK_CORE_PROJECT"] == "mine"
     assert not Path(exports["CLOUDSDK_CONFIG"]).exists()
-    wrong = subprocess.run([*outlast, "--image", "task"], capture_output=True, text=True, check=False)
-    assert (wrong.returncode, "'task' is not NAME=VALUE" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("cloud-run --image task", "'task' is not NAME=VALUE"),
+        ("cloud-run --image task=a'b", "No closing quotation"),
+        ("gke --nodes gpu=0", "'gpu=0' is no KIND or KIND=N"),
+        ("aws-imds --speed nan", "nan is no number of seconds"),
+    ],
+)
+def test_a_wrong_option_is_refused_in_one_line(words: str, said: str) -> None:
+    done = CliRunner().invoke(emulate, words.split())
+    assert (done.exit_code, said in done.output) == (2, True), done.output
 
 
 # --- deploying from sources -------------------------------------------------------------------------
