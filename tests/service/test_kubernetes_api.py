@@ -395,7 +395,7 @@ def test_a_watch_from_a_forgotten_version_gets_the_error_that_clients_answer_by_
         ("GET", "/api/v1/services", None, 404, "the server could not find the requested resource"),
         ("GET", "/apis/apps/v1/deployments", None, 404, "the server could not find the requested resource"),
         ("PUT", "/api/v1/nodes", {}, 405, "the server does not allow this method on the requested resource"),
-        ("POST", "/api/v1/namespaces/default/pods/p/exec", {}, 404, "could not find the requested resource"),
+        ("POST", "/api/v1/namespaces/default/pods/p/exec", {}, 400, "the emulator does not have pods/exec"),
         ("POST", "/api/v1/namespaces/nowhere/configmaps", {"metadata": {"name": "c"}}, 404, '"nowhere" not found'),
         ("GET", "/api/v1/pods?fieldSelector=spec.x=1", None, 400, "field label not supported: spec.x"),
         ("GET", "/api/v1/pods?labelSelector=a(b", None, 400, "unable to parse requirement"),

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
-from outlast.emulate.cloud_run import calls, dockerfiles, log_filter, messages
+from outlast.cli.emulate import emulate
+from outlast.emulate.cloud_run import calls, dockerfiles, messages
 from outlast.emulate.cloud_run.images import Image
-from outlast.emulate.cloud_run.log_book import LogBook, Writer
-from outlast.emulate.cloud_run.refusals import Refused
 from outlast.emulate.cloud_run.server import CloudRun
 from outlast.emulate.label_selectors import label_selector
 from outlast.errors import SettingsError
@@ -351,8 +351,20 @@ def test_the_command_serves_until_sigterm_and_says_how_gcloud_is_led_there(tmp_p
     assert exports["CLOUDSDK_PROXY_PORT"] == url.rpartition(":")[2]
     assert exports["CLOUDSDK_CORE_PROJECT"] == "mine"
     assert not Path(exports["CLOUDSDK_CONFIG"]).exists()
-    wrong = subprocess.run([*outlast, "--image", "task"], capture_output=True, text=True, check=False)
-    assert (wrong.returncode, "'task' is not NAME=VALUE" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("cloud-run --image task", "'task' is not NAME=VALUE"),
+        ("cloud-run --image task=a'b", "No closing quotation"),
+        ("gke --nodes gpu=0", "'gpu=0' is no KIND or KIND=N"),
+        ("aws-imds --speed nan", "nan is no number of seconds"),
+    ],
+)
+def test_a_wrong_option_is_refused_in_one_line(words: str, said: str) -> None:
+    done = CliRunner().invoke(emulate, words.split())
+    assert (done.exit_code, said in done.output) == (2, True), done.output
 
 
 # --- deploying from sources -------------------------------------------------------------------------
@@ -428,65 +440,6 @@ def test_an_image_is_built_of_sources_and_starts_as_its_dockerfile_says(client: 
 def test_sources_that_say_no_command_are_refused(client: Client, dockerfile: str | None) -> None:
     assert _build(client, _archive(dockerfile, b""))[0] == 400
     assert _build(client, b"no archive")[0] == 400
-
-
-# --- reading logs -----------------------------------------------------------------------------------
-
-_ENTRY = {
-    "logName": "projects/demo/logs/run.googleapis.com%2Fstdout",
-    "severity": "WARNING",
-    "textPayload": "Resuming from step 5",
-    "timestamp": "2026-11-30T12:00:00.500000Z",
-    "resource": {"type": "cloud_run_job", "labels": {"job_name": "train", "location": "us-central1"}},
-    "labels": {"run.googleapis.com/execution_name": "train-x2b4c"},
-}
-
-
-@pytest.mark.parametrize(
-    "line", ['{"loss": NaN}', '{"loss": 1e999}', '{"message": "\\ud800"}', '{"a":' * 100_000, '{"a": 1', '["a"]']
-)
-def test_a_line_that_is_no_json_object_is_text(line: str) -> None:
-    log = LogBook()
-    log.output(Writer("demo", "us-central1", "train", "train-x2b4c", 0, 0, "i"), "stdout", line)
-    assert [entry["textPayload"] for entry in log.entries()] == [line]
-
-
-@pytest.mark.parametrize(
-    ("text", "matches"),
-    [
-        ("", True),
-        ("resource.type = cloud_run_job \n AND resource.labels.job_name = train \n AND severity >= DEFAULT \n", True),
-        ('resource.type="cloud_run_job" resource.labels.location="europe-west4"', False),
-        ('labels."run.googleapis.com/execution_name" = train-x2b4c', True),
-        ('labels."run.googleapis.com/execution_name" = "train-other"', False),
-        ("severity>=ERROR", False),
-        ("severity=warning", True),
-        ('timestamp>="2026-11-30T12:00:00Z" AND timestamp<"2026-11-30T12:00:01+00:00"', True),
-        ('timestamp>="2026-11-30T12:00:01Z"', False),
-        ("textPayload:resuming", True),
-        ("textPayload:*", True),
-        ("jsonPayload.message:*", False),
-        ("NOT jsonPayload.message:*", True),
-        ('textPayload=~"step [0-9]"', True),
-        ('textPayload!~"step [0-9]"', False),
-        ("INSTANCE_PREEMPTED", False),
-        ("INSTANCE_PREEMPTED OR Resuming", True),
-        ("(INSTANCE_PREEMPTED OR Resuming) AND severity=INFO", False),
-        ("INSTANCE_PREEMPTED OR Resuming AND severity=WARNING", True),
-        ('"from step" -- a comment', True),
-        ("jsonPayload.message != x", True),
-    ],
-)
-def test_the_query_language_of_logs(text: str, matches: bool) -> None:
-    assert log_filter.parse_filter(text)(_ENTRY) is matches
-
-
-@pytest.mark.parametrize(
-    "text", ["(a", "a)", "a =", "= a", "severity>=LOUD", 'timestamp>"yesterday"', "a < b", 'a=~"("']
-)
-def test_a_query_that_is_not_understood_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match="Unparseable filter"):
-        log_filter.parse_filter(text)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """`outlast emulate`: a platform's procedure on loopback, for its own tools and clients."""
 
 import importlib.util
+import math
+import shlex
 import signal
 import threading
 from collections.abc import Callable
@@ -37,8 +39,17 @@ def emulate() -> None:
 
 def common_options(command: Callable[..., None]) -> Callable[..., None]:
     """`--port` and `--speed`, which every emulator has."""
-    command = click.option("--speed", type=click.FloatRange(0, min_open=True), default=1.0, help=_SPEED_HELP)(command)
+    speed = click.option(
+        "--speed", type=click.FloatRange(0, min_open=True), default=1.0, callback=_finite, help=_SPEED_HELP
+    )
+    command = speed(command)
     return click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes a free one.")(command)
+
+
+def _finite(_: click.Context, __: click.Parameter, value: float) -> float:
+    if not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no number of seconds")
+    return value
 
 
 def serve(application: Any, *, port: int, hints: Callable[[str], str]) -> None:
@@ -65,6 +76,14 @@ def wait_for_signal(url: str, hints: str) -> None:
     click.echo(f"listening on {url}")
     click.echo(hints)
     stopped.wait()
+
+
+def commands(option: str, given: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """What was given as NAME=COMMAND, as words."""
+    try:
+        return {name: tuple(shlex.split(said)) for name, said in pairs(option, given).items()}
+    except ValueError as error:
+        raise click.BadParameter(f"a command cannot be split into words: {error}", param_hint=option) from error
 
 
 def pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:

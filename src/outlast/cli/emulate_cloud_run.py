@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from outlast.cli.emulate import common_options, need_web_server, pairs, wait_for_signal
+from outlast.cli.emulate import commands, common_options, need_web_server, pairs, wait_for_signal
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -37,7 +37,7 @@ def cloud_run(
     from outlast.emulate.cloud_run.server import CloudRun, default_environment  # noqa: PLC0415 - as above
     from outlast.emulate.scale import TimeScale  # noqa: PLC0415 - as above
 
-    named = {name: Image(folder, tuple(shlex.split(said))) for name, said in pairs("--image", images).items()}
+    named = {name: Image(folder, words) for name, words in commands("--image", images).items()}
     emulator = CloudRun(
         folder=folder,
         images=named,

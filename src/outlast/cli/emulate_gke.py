@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from outlast.cli.emulate import common_options, need_web_server, pairs, wait_for_signal
+from outlast.cli.emulate import commands, common_options, need_web_server, pairs, wait_for_signal
 from outlast.errors import SettingsError
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -51,10 +51,7 @@ def gke(
     from outlast.emulate.kubernetes.cluster import CannotEmulate, Cluster  # noqa: PLC0415 - help needs no web server
     from outlast.emulate.kubernetes.images import Image  # noqa: PLC0415 - as above
 
-    named = {
-        name: Image(tuple(shlex.split(command)), working_folder=folder.resolve())
-        for name, command in pairs("--image", images).items()
-    }
+    named = {name: Image(words, working_folder=folder.resolve()) for name, words in commands("--image", images).items()}
     kept = {name: Path(place).resolve() for name, place in pairs("--bucket", buckets).items()}
     kinds = _kinds(nodes)
     try:
@@ -78,7 +75,7 @@ def _kinds(nodes: tuple[str, ...]) -> list[str]:
     found = []
     for one in nodes:
         kind, _, many = one.partition("=")
-        if kind not in MACHINES or not (many or "1").isdigit():
+        if kind not in MACHINES or not (many or "1").isdecimal() or int(many or 1) == 0:
             raise click.BadParameter(f"'{one}' is no KIND or KIND=N of {', '.join(MACHINES)}", param_hint="--nodes")
         found += [kind] * int(many or "1")
     return found

@@ -221,6 +221,8 @@ class KubernetesApi:
                 return JSONResponse(budgets.evict(self.store, asked.name, asked.namespace, options, dry_run=dry), 201)
             case "Pod", "log", "GET":
                 return self._log(request, asked)
+            case "Pod", "exec" | "attach" | "portforward" | "proxy" | "ephemeralcontainers", _:
+                raise bad_request(f"the emulator does not have pods/{asked.subresource}: a container is not entered")
         raise asking.no_such_path()
 
     def _log(self, request: Request, asked: Asked) -> Response:
