@@ -224,14 +224,14 @@ FAULTY = [
         verdict="could-not-rehearse",
     ),
     Faulty(
-        "keeps its state on the container's own disk",
+        "keeps its state in the container's own memory",
         "json_state",
         (
-            ("STEPS = 36", 'STEPS = 36\nTEMPORARY = os.environ["TMPDIR"]'),
+            ("STEPS = 36", 'STEPS = 36\nTEMPORARY = "/dev/shm"'),
             ('"state.tmp"', 'TEMPORARY + "/state.tmp"'),
             ('"state.json"', 'TEMPORARY + "/state.json"'),
         ),
-        ("state.json", "goes with the attempt"),
+        ("/dev/shm/state.json", "goes with the attempt"),
     ),
     Faulty(
         "draws another order after a resume",

@@ -104,6 +104,9 @@ def test_a_command_that_does_not_exist_is_told_as_a_runtime_does(cluster: Cluste
     )
     assert "nobody-knows:1" in waiting[0]["message"]
     cluster.verbs.delete("Pod", "no-image", "default")
+    pod(cluster, "no-word", "", containers=[{"name": "main", "image": "i", "command": ["echo", "a\0b"]}])
+    wait_until(lambda: "CreateContainerError" in str(cluster.store.get("Pod", "no-word", "default")["status"]))
+    cluster.verbs.delete("Pod", "no-word", "default")
 
 
 def test_a_pod_has_its_own_time_limit_and_a_grace_after_it(cluster: Cluster) -> None:
@@ -114,6 +117,43 @@ def test_a_pod_has_its_own_time_limit_and_a_grace_after_it(cluster: Cluster) -> 
     status = cluster.store.get("Pod", "limited", "default")["status"]
     assert status["reason"] == "DeadlineExceeded"
     assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
+    # One that leaves with 0 has not done its work all the same.
+    job(cluster, "over", FOREVER.replace("143", "0"), pods={"activeDeadlineSeconds": 10}, backoffLimit=0)
+    assert wait_until(lambda: condition(cluster, "over"))["reason"] == "BackoffLimitExceeded"
+
+
+def test_what_a_pod_has_of_its_own_goes_with_it(cluster: Cluster) -> None:
+    """Its memory and devices; and files as they were given, with the messages that containers leave."""
+    cluster.verbs.create("Secret", {"metadata": {"name": "bytes"}, "data": {"key": "/wD+Cg=="}})
+    volumes = [
+        {"name": "s", "secret": {"secretName": "bytes", "defaultMode": 0o400}},
+        {"name": "e", "emptyDir": {}},
+    ]
+    mounts = [
+        {"name": "s", "mountPath": "/s/key", "subPath": "key"},
+        {"name": "e", "mountPath": "/mine", "subPathExpr": "$(WHO)"},
+        {"name": "e", "mountPath": "/all"},
+    ]
+    script = (
+        "od -An -tx1 /s/key; stat -c %a /s/key; echo x > /mine/file; ls /all; "
+        "ls -d /dev/shm/* /dev/outlast-left 2> /dev/null; "
+        "for folder in /dev/shm /dev; do echo x > $folder/outlast-left; done; exit 3"
+    )
+    environment = [{"name": "WHO", "value": "me"}]
+    for name, policy in (("own-1", "File"), ("own-2", "FallbackToLogsOnError")):
+        main = container(script, volumeMounts=mounts, env=environment, terminationMessagePolicy=policy)
+        other = container("echo so > /dev/termination-log; exit 3", "other")
+        pod(cluster, name, "", containers=[main, other], volumes=volumes)
+        wait_until(lambda name=name: phase(cluster, name) == "Failed")
+        assert lines(cluster, name) == [" ff 00 fe 0a", "400", "me"]
+    said = [
+        one["state"]["terminated"].get("message")
+        for name in ("own-1", "own-2")
+        for one in cluster.store.get("Pod", name, "default")["status"]["containerStatuses"]
+    ]
+    assert said == [None, "so\n", " ff 00 fe 0a\n400\nme\n", "so\n"]
+    assert not Path("/dev/outlast-left").exists()
+    assert not Path("/dev/termination-log").exists()
 
 
 def test_a_deletion_by_force_kills_at_once(cluster: Cluster) -> None:
@@ -253,12 +293,12 @@ def _shells() -> list[int]:
     return [pid for pid, one in found if one is not None and not one.ended and "trap" in one.command]
 
 
-def test_a_volume_that_is_missing_or_unknown_keeps_a_pod_waiting_and_says_why(cluster: Cluster) -> None:
+def test_a_volume_that_is_missing_keeps_a_pod_waiting_and_says_why(cluster: Cluster) -> None:
     csi = {"driver": "gcsfuse.csi.storage.gke.io", "volumeAttributes": {"bucketName": "b"}}
     for name, volume, why in (
         ("no-sidecar", {"csi": csi}, 'lacks annotation gke-gcsfuse/volumes: "true"'),
         ("no-config", {"configMap": {"name": "nothing"}}, 'configmap "nothing" not found'),
-        ("nfs", {"nfs": {"server": "s", "path": "/"}}, "of a kind that the emulator does not have: nfs"),
+        ("no-key", {"secret": {"secretName": "bytes", "items": [{"key": "k", "path": "p"}]}}, "secret key: k"),
     ):
         main = container("true", volumeMounts=[{"name": "v", "mountPath": "/v"}])
         pod(cluster, name, "", containers=[main], volumes=[{"name": "v", **volume}])

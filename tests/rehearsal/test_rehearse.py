@@ -174,20 +174,24 @@ def test_attempts_find_the_platforms_environment(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLOUD_RUN_TASK_INDEX", "7")
+    memory = "/dev/shm/outlast-of-an-attempt"
     program = (
-        victims.SURVIVOR
+        f"import os\nfound = os.path.exists({memory!r})\nopen({memory!r}, 'w').close()\n"
+        + victims.SURVIVOR
         + """
 names = ["CLOUD_RUN_TASK_ATTEMPT", "CLOUD_RUN_TASK_INDEX", "OUTLAST_PLATFORM", "PWD", "TMPDIR"]
 with open("seen.json", "w") as file:
-    json.dump([os.environ[name] for name in names] + [os.getpid()], file)
+    json.dump([os.environ[name] for name in names] + [os.getpid(), found], file)
 """
     )
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("kept")))
     report = rehearse_program(tmp_path, program, keep=True, results=("state.json",))
     assert report.kept is not None
     (seen,) = report.kept.glob("rehearsal-1/copy/*/seen.json")
-    attempt, index, platform, folder, temporary, pid = json.loads(seen.read_text())
+    attempt, index, platform, folder, temporary, pid, memory_of_another = json.loads(seen.read_text())
     assert (attempt, index, platform, pid) == ("3", "0", "cloud-run", 1)
+    assert not memory_of_another
+    assert not Path(memory).exists()
     assert Path(folder) == seen.parent
     assert Path(temporary).parent == report.kept / "rehearsal-1" / "outside"
     assert Path(temporary).name == "tmp-3"

@@ -290,6 +290,8 @@ def test_logs_are_followed_until_the_container_ends(desk):
     assert following.returncode == 0
     asked = requests.get(f"{desk.url}/api/v1/namespaces/default/pods/speaker/log")
     assert asked.json()["message"] == "a container name must be specified for pod speaker, choose one of: [main side]"
+    wrong = requests.get(f"{desk.url}/api/v1/namespaces/default/pods/speaker/log?container=main&sinceTime=noon")
+    assert (wrong.status_code, "'noon' is no time" in wrong.json()["message"]) == (400, True)
     desk.store.delete("Pod", "speaker", grace_seconds=0)
 
 
@@ -306,6 +308,8 @@ def test_a_budget_forbids_an_eviction_until_there_are_enough(desk):
     assert desk.kubectl("get pdb").splitlines()[1].split()[:4] == ["keep", "1", "N/A", "0"]
     desk.pod("kept-1", "gpu-9", labels={"app": "kept"})
     assert requests.post(f"{where}?dryRun=All", json=body).status_code == 201
+    for wrong in ([], {"metadata": []}, {"deleteOptions": {"gracePeriodSeconds": "now"}}, {"metadata": {"name": "p"}}):
+        assert requests.post(where, json=wrong).json()["reason"] == "BadRequest"
     watch = desk.store.watch("Pod", fields="metadata.name=kept-0", since=desk.store.version)
     assert requests.post(where, json=body).status_code == 201
     marked, deleted = watch.next_within(30).object, watch.next_within(30).object
@@ -391,10 +395,12 @@ def test_a_watch_from_a_forgotten_version_gets_the_error_that_clients_answer_by_
         ("GET", "/api/v1/services", None, 404, "the server could not find the requested resource"),
         ("GET", "/apis/apps/v1/deployments", None, 404, "the server could not find the requested resource"),
         ("PUT", "/api/v1/nodes", {}, 405, "the server does not allow this method on the requested resource"),
-        ("POST", "/api/v1/namespaces/default/pods/p/exec", {}, 404, "could not find the requested resource"),
+        ("POST", "/api/v1/namespaces/default/pods/p/exec", {}, 400, "the emulator does not have pods/exec"),
         ("POST", "/api/v1/namespaces/nowhere/configmaps", {"metadata": {"name": "c"}}, 404, '"nowhere" not found'),
         ("GET", "/api/v1/pods?fieldSelector=spec.x=1", None, 400, "field label not supported: spec.x"),
         ("GET", "/api/v1/pods?labelSelector=a(b", None, 400, "unable to parse requirement"),
+        ("GET", "/api/v1/pods?labelSelector=a=@@", None, 400, 'values[a]: Invalid value: "@@"'),
+        ("POST", "/api/v1/namespaces/default/configmaps", {"data": {"a": "\ud800"}}, 400, "surrogates not allowed"),
         ("POST", "/api/v1/nodes?dryRun=Some", {"metadata": {"name": "n"}}, 400, 'supported values: "All"'),
         ("DELETE", "/api/v1/namespaces/kube-system", None, 403, "this namespace may not be deleted"),
     ],

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from outlast.emulate.kubernetes import job_indexes
+from outlast.emulate.kubernetes import defaulting, job_indexes
 from outlast.emulate.kubernetes.job_failures import judge
-from outlast.emulate.kubernetes.job_pods import TRACKING
+from outlast.emulate.kubernetes.job_pods import TRACKING, new_pod
 from outlast.emulate.kubernetes.job_sync import Decision, Memory, backoff_seconds, decide, finished
 
 Json = dict[str, Any]
@@ -22,7 +22,9 @@ _numbers = count()
 def job(**spec: Any) -> Json:
     template = {"spec": {"containers": [{"name": "main", "image": "i"}], "restartPolicy": spec.pop("restart", "Never")}}
     metadata = {"name": "train", "namespace": "default", "uid": "job-uid"}
-    return {"kind": "Job", "metadata": metadata, "spec": {"template": template, **spec}}
+    made = {"kind": "Job", "metadata": metadata, "spec": {"template": template, **spec}}
+    defaulting.fill(made)
+    return made
 
 
 def pod(
@@ -160,7 +162,7 @@ def test_every_index_has_one_pod_and_completes_once() -> None:
     assert [job_indexes.index_of(one) for one in first.create] == [0, 1, 2]
     made = first.create[1]
     assert made["spec"]["hostname"] == "train-1"
-    assert made["metadata"]["name"].startswith("train-1-")
+    assert made["metadata"]["generateName"] == "train-1-"
     assert made["spec"]["containers"][0]["env"][0]["name"] == "JOB_COMPLETION_INDEX"
     done = [pod("Succeeded", index=0), pod("Succeeded", index=0), pod(index=1), pod("Succeeded", index=2)]
     second = look(of, done)
@@ -170,6 +172,14 @@ def test_every_index_has_one_pod_and_completes_once() -> None:
     last = look(of, [pod("Succeeded", index=index) for index in (1, 3, 4)])
     assert ended(last) == ("Complete", "CompletionsReached")
     assert last.status["completedIndexes"] == "0-4"
+
+
+def test_the_index_stays_in_the_name_of_a_pod_however_long_that_of_the_job_is() -> None:
+    of = job(completions=20, completionMode="Indexed")
+    of["metadata"]["name"] = "x" * 60
+    made = new_pod(of, 12)
+    assert made["metadata"]["generateName"] == f"{'x' * 54}-12-"
+    assert made["spec"]["hostname"] == f"{'x' * 60}-12"
 
 
 def test_indexes_with_a_limit_of_their_own_fail_alone_and_wait_alone() -> None:

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -64,7 +65,7 @@ GCE_ANSWERS = [
         200,
         "automatic-restart FALSE\non-host-maintenance TERMINATE\npreemptible TRUE\n",
     ),
-    (f"{INSTANCE}attributes/?recursive=true", 200, '{"my-key": "a value"}'),
+    (f"{INSTANCE}attributes/?recursive=True", 200, '{"my-key": "a value"}'),
     (f"{INSTANCE}preempted", 200, "FALSE"),
     (f"{INSTANCE}preempted?alt=json", 200, '"FALSE"'),
     (f"{INSTANCE}upcoming-maintenance?alt=json", 200, "{}"),
@@ -207,7 +208,8 @@ def test_it_can_be_told_over_http_and_refuses_what_it_does_not_know(here: tuple[
     assert call("/emulator/preemption", "POST")[:2] == (200, '{"shutdown_in_seconds":0.0,"off_in_seconds":0.3}')
     assert call(f"{INSTANCE}preempted", **GOOGLE)[1] == "TRUE"
     assert call("/emulator/eviction", "POST")[0] == 404
-    for body in ({"in_secs": 5}, {"in_seconds": "5"}, {"in_seconds": -5}, {"in_seconds": True}, [5]):
+    refused = ({"in_secs": 5}, {"in_seconds": "5"}, {"in_seconds": -5}, {"in_seconds": True}, {"in_seconds": math.nan})
+    for body in (*refused, [5]):
         assert call("/emulator/maintenance", "POST", body)[0] == 400, body
     status, said, _ = call("/emulator/maintenance", "POST", b"no JSON")
     assert (status, "the settings of a verb are a JSON object: " in said) == (400, True)

@@ -4,13 +4,15 @@ from typing import Any
 
 import pytest
 
-from outlast.emulate.kubernetes import pod_states
+from outlast.emulate.kubernetes import conditions, pod_states
 from outlast.emulate.kubernetes.images import Image, ImageMissing, find_image
 from outlast.emulate.kubernetes.machines import MACHINES, Machine, new_node
 from outlast.emulate.kubernetes.pod_environment import ConfigError, variables
 from outlast.emulate.kubernetes.pod_states import ContainerRecord
-from outlast.emulate.kubernetes.scheduling import choose, tolerates, with_defaults
-from outlast.emulate.kubernetes.unsupported import not_done
+from outlast.emulate.kubernetes.pod_worker import seconds_to_its_end
+from outlast.emulate.kubernetes.scheduling import choose
+from outlast.emulate.kubernetes.taints import tolerates, with_defaults
+from outlast.emulate.kubernetes.unsupported import unsupported_fields
 
 Json = dict[str, Any]
 STAMP = "2026-11-30T12:00:00Z"
@@ -53,6 +55,16 @@ PLACES = [
 ]  # fmt: skip
 
 
+def test_a_pod_prefers_a_node_and_avoids_a_soft_taint() -> None:
+    spot = affinity("cloud.google.com/gke-spot", "Exists")["nodeAffinity"]
+    term = spot["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"][0]
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "preference": term}]}
+    assert choose(pod(affinity={"nodeAffinity": preferred}), NODES, [])[0] == "spot-node"
+    soft = {**NODES[0], "spec": {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}}
+    assert choose(pod(), [soft, NODES[2]], [])[0] == "spot-node"
+    assert choose(pod(tolerations=[EVERYTHING]), [soft, NODES[2]], [])[0] == "cpu-node"
+
+
 @pytest.mark.parametrize(("of", "places"), PLACES)
 def test_a_pod_goes_to_a_node_that_it_selects_tolerates_and_fits_on(of: Json, places: set[str]) -> None:
     fitting = {node["metadata"]["name"] for node in NODES if choose(of, [node], [])[0] is not None}
@@ -93,6 +105,16 @@ def test_tolerations_match_key_value_and_effect(toleration: Json, tolerated: boo
     assert tolerates(toleration, {"key": "k", "value": "v", "effect": "NoExecute"}) is tolerated
 
 
+@pytest.mark.parametrize(
+    ("sleeps", "grace", "ends"), [(0, 30, (0, 30)), (10, 30, (10, 30)), (30, 20, (20, 22)), (5, 0, (0, 0))]
+)
+def test_a_pre_stop_is_a_part_of_its_containers_grace_and_leaves_two_seconds(
+    sleeps: int, grace: int, ends: tuple[int, int]
+) -> None:
+    hook = {"lifecycle": {"preStop": {"sleep": {"seconds": sleeps}}}} if sleeps else {}
+    assert seconds_to_its_end(hook, grace) == ends
+
+
 def records(*states: int | str) -> list[ContainerRecord]:
     """A code for a container that has ended, "running" or "waiting" for others."""
     found = []
@@ -131,7 +153,7 @@ def test_the_phase_of_a_pod_follows_from_its_containers(
 def test_a_condition_keeps_the_time_at_which_its_status_changed() -> None:
     old = [{"type": "Ready", "status": "True", "lastTransitionTime": "before"}]
     new = pod_states.conditions("Running", records("running"), initialized=True, stamp="now")
-    merged = {one["type"]: (one["status"], one["lastTransitionTime"]) for one in pod_states.merged(old, new)}
+    merged = {one["type"]: (one["status"], one["lastTransitionTime"]) for one in conditions.merged(old, new)}
     assert (merged["Ready"], merged["ContainersReady"]) == (("True", "before"), ("True", "now"))
 
 
@@ -197,13 +219,29 @@ def test_what_could_change_a_pods_fate_and_is_not_done_is_named() -> None:
         "containers": [{"name": "main", "image": "i", "lifecycle": hook, "startupProbe": {}}],
         "affinity": {"nodeAffinity": {}, "podAffinity": {}},
         "shareProcessNamespace": True,
+        "volumes": [
+            {"name": "a", "nfs": {}},
+            {"name": "b", "hostPath": {"path": "/x", "type": "Socket"}},
+            {"name": "c", "csi": {"driver": "d"}},
+            {
+                "name": "e",
+                "csi": {
+                    "driver": "gcsfuse.csi.storage.gke.io",
+                    "volumeAttributes": {"bucketName": "b", "mountOptions": "implicit-dirs,only-dir=x"},
+                },
+            },
+        ],
     }
-    assert sorted(not_done(spec)) == [
+    assert sorted(unsupported_fields(spec)) == [
         "spec.affinity.podAffinity",
         "spec.containers[0].lifecycle.postStart",
         "spec.containers[0].lifecycle.preStop.exec",
         "spec.containers[0].startupProbe",
         "spec.shareProcessNamespace",
+        "spec.volumes[0].nfs",
+        "spec.volumes[1].hostPath.type: Socket",
+        "spec.volumes[2].csi.driver: d",
+        "spec.volumes[3].csi.volumeAttributes.mountOptions: only-dir=x",
     ]
 
 

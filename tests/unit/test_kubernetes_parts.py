@@ -1,15 +1,21 @@
 """Parts of the emulated API server: patches, rows of tables, quantities, logs, and bodies in protobuf."""
 
+import asyncio
 import base64
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 
+from outlast.emulate import rfc3339
 from outlast.emulate.kubernetes import patching, protobuf_bodies, tables
 from outlast.emulate.kubernetes.copying import copied
 from outlast.emulate.kubernetes.pod_logs import LogBook
 from outlast.emulate.kubernetes.problems import Refused
-from outlast.emulate.kubernetes.quantities import amount
+from outlast.emulate.kubernetes.service_account import ServiceAccount
+from outlast.emulate.kubernetes.store import Store
+from outlast.emulate.kubernetes.verbs import Verbs, populate
+from outlast.emulate.quantities import amount
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
@@ -132,9 +138,60 @@ def test_the_status_of_a_pod_is_told_as_kubectl_does(status, deleted, shown):
     [("1", "1"), ("500m", "0.5"), ("2Gi", str(2**31)), ("1e3", "1000"), ("1k", "1000"), ("1E", "1e18")],
 )
 def test_quantities(text, number):
-    from decimal import Decimal
-
     assert amount(text) == Decimal(number)
+
+
+@pytest.mark.parametrize("text", ["1K", "much", "", "1 Gi", "1e9999", "NaN", "1Gi2", "٣"])
+def test_what_is_no_quantity_is_refused_wherever_a_pod_names_one(text):
+    with pytest.raises(ValueError, match="is no quantity"):
+        amount(text)
+    store = Store()
+    populate(store)
+    container = {"name": "main", "image": "x", "resources": {"limits": {"memory": text}}}
+    with pytest.raises(Refused, match="quantities must match"):
+        Verbs(store).create("Pod", {"metadata": {"name": "p"}, "spec": {"containers": [container]}})
+
+
+@pytest.mark.parametrize("text", ["2026-99-30T12:00:00Z", "2026-11-30T12:00:00", "2026-11-30", "now"])
+def test_what_is_no_time_is_refused_wherever_an_object_names_one(text):
+    with pytest.raises(ValueError, match=r"month must be|no time as RFC 3339"):
+        rfc3339.parsed(text)
+    store = Store()
+    populate(store)
+    about = {"kind": "Pod", "name": "p", "namespace": "default"}
+    with pytest.raises(Refused, match="parsing time"):
+        Verbs(store).create("Event", {"metadata": {"name": "e"}, "involvedObject": about, "lastTimestamp": text})
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/version", True),
+        ("/apis/batch/v1", True),
+        ("/api/v1/nodes/n", True),
+        ("/api/v1/namespaces/default/pods", True),
+        ("/api/v1/namespaces/default/pods/log", True),  # a pod of that name
+        ("/api/v1/namespaces/default/pods/p/log", False),
+        ("/api/v1/namespaces/default/secrets", False),
+        ("/api/v1/namespaces/pods", False),
+        ("/apis/batch/v1/namespaces/default/jobs", False),
+        ("/apis/batch/v1/jobs", False),
+        ("/api/v1/services", False),
+    ],
+)
+def test_a_pods_account_may_read_nodes_and_pods_and_what_a_server_says_of_itself(path, allowed, tmp_path):
+    account, heard = ServiceAccount(tmp_path / "account", may_read=True), []
+
+    async def serve(scope, receive, send):
+        heard.append(scope["path"])
+
+    async def nothing(_=None):
+        pass
+
+    token = (tmp_path / "account" / "token").read_bytes()
+    scope = {"type": "http", "method": "GET", "path": path, "headers": [(b"authorization", b"Bearer " + token)]}
+    asyncio.run(account.guard(serve)(scope, nothing, nothing))
+    assert heard == ([path] if allowed else [])
 
 
 def test_a_log_keeps_its_newest_lines_and_that_of_the_run_before():

@@ -1,6 +1,7 @@
 """`outlast emulate`: a platform's procedure on loopback, for its own tools and clients."""
 
 import importlib.util
+import math
 import shlex
 import signal
 import threading
@@ -38,10 +39,23 @@ def emulate() -> None:
 
 def common_options(command: Callable[..., None]) -> Callable[..., None]:
     """`--port` and `--speed`, which every emulator has."""
-    speed = click.FloatRange(0, min_open=True)
-    command = click.option("--speed", type=speed, default=1.0, show_default=True, help=_SPEED_HELP)(command)
+    speed = click.option(
+        "--speed",
+        type=click.FloatRange(0, min_open=True),
+        default=1.0,
+        show_default=True,
+        callback=_finite,
+        help=_SPEED_HELP,
+    )
+    command = speed(command)
     ports = click.IntRange(0, 65535)
     return click.option("--port", type=ports, default=0, show_default=True, help="0 takes a free one.")(command)
+
+
+def _finite(_: click.Context, __: click.Parameter, value: float) -> float:
+    if not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no number of seconds")
+    return value
 
 
 def serve(application: Any, *, port: int, hints: Callable[[str], str]) -> None:

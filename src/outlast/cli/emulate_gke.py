@@ -53,7 +53,7 @@ def gke(
     from outlast.emulate.kubernetes.cluster import CannotEmulate, Cluster  # noqa: PLC0415 - help needs no web server
     from outlast.emulate.kubernetes.images import Image  # noqa: PLC0415 - as above
 
-    named = {name: Image(words, folder=folder.resolve()) for name, words in commands("--image", images).items()}
+    named = {name: Image(words, working_folder=folder.resolve()) for name, words in commands("--image", images).items()}
     kept = {name: Path(place).resolve() for name, place in pairs("--bucket", buckets, of="DIR").items()}
     kinds = _kinds(nodes)
     try:

@@ -28,10 +28,10 @@ _MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _ALLOW, _NOTIFY = 0x7FFF0000, 0x7FC00000
 _LOAD, _IF_EQUAL, _IF_ABOVE, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
 _RECEIVE, _SEND, _STILL_THERE = 0xC0502100, 0xC0182101, 0x40082102
-_SIGNAL_SECONDS = 0.3
-_CONTINUE = 1
-_NOTICE = struct.Struct("QIIiIQ6Q")  # struct seccomp_notif: id, pid, flags, then struct seccomp_data
-_ANSWER = struct.Struct("QqiI")
+_SIGNAL_SECONDS = 0.3  # ample for a signal to take its process out of a call
+_CONTINUE = 1  # SECCOMP_USER_NOTIF_FLAG_CONTINUE
+_NOTIFICATION = struct.Struct("QIIiIQ6Q")  # struct seccomp_notif: id, pid, flags, then struct seccomp_data
+_RESPONSE = struct.Struct("QqiI")  # struct seccomp_notif_resp: id, val, error, flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +200,10 @@ class CallWatch:
             os.close(listener)
 
     def _receive(self, listener: int) -> None:
-        buffer = bytearray(_NOTICE.size)
+        buffer = bytearray(_NOTIFICATION.size)
         try:
             fcntl.ioctl(listener, _RECEIVE, buffer)
-            number, pid, _, call, _, _, *arguments = _NOTICE.unpack(buffer)
+            number, pid, _, call, _, _, *arguments = _NOTIFICATION.unpack(buffer)
             operation = self._read(pid, self._calls[call], arguments)
             answer = True if operation is None else self._answer(operation)
             if isinstance(answer, Signalled):
@@ -211,9 +211,9 @@ class CallWatch:
                 answer.left(left)
                 answer = not left
             if isinstance(answer, Failure):
-                fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, -answer.error, 0))
+                fcntl.ioctl(listener, _SEND, _RESPONSE.pack(number, 0, -answer.error, 0))
             elif answer:
-                fcntl.ioctl(listener, _SEND, _ANSWER.pack(number, 0, 0, _CONTINUE))
+                fcntl.ioctl(listener, _SEND, _RESPONSE.pack(number, 0, 0, _CONTINUE))
         except OSError as error:  # the process was killed, or a signal took it out of the call
             if error.errno not in (errno.ENOENT, errno.EINTR):
                 raise
@@ -235,7 +235,7 @@ class CallWatch:
 
 
 def _has_left(listener: int, number: int) -> bool:
-    """Whether the caller gives the operation up, within a time that is ample for a signal to arrive."""
+    """Whether the caller gives the operation up on a signal."""
     until = time.monotonic() + _SIGNAL_SECONDS
     while time.monotonic() < until:
         try:

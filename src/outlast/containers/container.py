@@ -25,6 +25,7 @@ from outlast.containers.calls import CallWatch
 
 _PR_SET_CHILD_SUBREAPER = 36
 _START_SECONDS = 10.0
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a container has its own, which goes with it
 
 
 @cache
@@ -49,7 +50,7 @@ def can_isolate() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A folder of this machine that the container has at another path as well."""
+    """A folder (or, but for a view in place, a file) of this machine that the container has at another path as well."""
 
     source: Path
     target: Path
@@ -70,20 +71,34 @@ class View:
     private: bool = False
     in_place: bool = False
 
-    def told(self, folder: Path) -> str:
-        """For the launcher; `folder` is where the command starts, as the container sees it."""
+    def told(self, folder: Path) -> dict[str, object]:
+        """For the launcher, as JSON has it; `folder` is where the command starts, as the container sees it."""
         mounts = [(str(one.source), str(one.target), one.read_only) for one in self.mounts]
         how = {"root": str(self.root), "private": self.private, "in_place": self.in_place}
-        return json.dumps({**how, "folder": str(folder), "mounts": mounts})
+        return {**how, "folder": str(folder), "mounts": mounts}
 
 
 def _launch(
-    status: int, command: Sequence[str], *, view: str = "", below_init: bool = False, calls: CallWatch | None = None
+    status: int,
+    command: Sequence[str],
+    *,
+    view: dict[str, object] | None = None,
+    below_init: bool = False,
+    calls: CallWatch | None = None,
 ) -> tuple[str, ...]:
-    how: dict[str, object] = {"status": status, "view": json.loads(view) if view else None, "below_init": below_init}
+    """The command line of the launcher; see its `main`."""
+    how: dict[str, object] = {"status": status, "view": view, "below_init": below_init}
     if calls is not None:
         how |= {"calls": calls.descriptor, "program": calls.program.hex()}
     return (sys.executable, "-I", "-S", launcher.__file__, json.dumps(how), *command)
+
+
+def _begun(reading: int) -> tuple[int | None, str | None]:
+    """Waits until the command has begun, or could not: the namespace's PID 1, and why not, as the launcher says."""
+    with os.fdopen(reading, "rb") as status:
+        lines = status.read().decode(errors="replace").splitlines()
+    root = next((int(line) for line in lines if line.isdigit()), None)
+    return root, next((line[1:] for line in lines if line.startswith("!")), None)
 
 
 class Container:
@@ -118,7 +133,7 @@ class Container:
         reading, writing = os.pipe()
         try:
             self._outer = subprocess.Popen(
-                _launch(writing, command, view=view.told(folder) if view else "", below_init=below_init, calls=calls)
+                _launch(writing, command, view=view.told(folder) if view else None, below_init=below_init, calls=calls)
                 if isolated
                 else command,
                 cwd=folder if view is None or view.in_place else None,
@@ -129,15 +144,15 @@ class Container:
                 pass_fds=(writing, *([calls.descriptor] if calls is not None else [])) if isolated else (),
                 start_new_session=True,  # Ctrl-C at the terminal is ours; it stops the rehearsal in order
             )
+        except (OSError, ValueError):
+            os.close(reading)
+            raise
         finally:
             os.close(writing)
         if calls is not None:
             calls.listen()  # before the command begins: what it cannot do it would want to write
-        with os.fdopen(reading, "rb") as status:
-            told = status.read()  # returns when the command has begun, or could not
-        lines = told.decode(errors="replace").splitlines()
-        self.start_error = next((line[1:] for line in lines if line.startswith("!")), None)
-        root = next((int(line) for line in lines if line.isdigit()), None) if isolated else self._outer.pid
+        root, self.start_error = _begun(reading)
+        root = root if isolated else self._outer.pid
         self._root_pid = root
         below = processes.children(root)[:1] if root and below_init else [root]
         self.first_pid = below[0] if below else None

@@ -12,7 +12,7 @@ import signal
 import struct
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 # From linux/sched.h, sys/mount.h and linux/prctl.h.
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
@@ -22,7 +22,7 @@ _MS_NOATIME, _MS_RELATIME, _ST_RELATIME = 0x400, 1 << 21, 0x1000
 _MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 
-_DEVICES = (("/", "dev"), ("/", "sys"))  # the machine's own, and no files
+_DEVICES = ("dev", "sys")  # the machine's own, and no files
 _MOST_STEPS = 1000  # along a path with links, which may lead in a circle
 
 # From asm/unistd.h and linux/seccomp.h.
@@ -118,7 +118,8 @@ def _prepare(libc: ctypes.CDLL, view: dict[str, Any] | None, status: int) -> Non
         _give_up(status, f"outlast: the container cannot be made: {error}", _CANNOT_EXECUTE)
 
 
-def _become(libc: ctypes.CDLL, calls: int, program: bytes, command: list[str], status: int) -> None:
+def _become(libc: ctypes.CDLL, calls: int, program: bytes, command: list[str], status: int) -> NoReturn:
+    """Takes the command's place in this process."""
     try:
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
             signal.signal(number, signal.SIG_DFL)
@@ -131,7 +132,7 @@ def _become(libc: ctypes.CDLL, calls: int, program: bytes, command: list[str], s
         _give_up(status, f"{command[0]}: {error}", _CANNOT_EXECUTE)
 
 
-def _give_up(status: int, why: str, code: int) -> None:
+def _give_up(status: int, why: str, code: int) -> NoReturn:
     os.write(status, f"!{why}\n".encode())
     sys.stderr.write(f"{why}\n")
     sys.stderr.flush()
@@ -185,7 +186,7 @@ class _Root:
 
     A folder that lacks such a place is covered by one in memory, which holds the same entries and the place.
     `private`: what is written to this machine's own folders goes to memory instead, and is lost with the command; a
-    folder with which that cannot be done is read-only. Devices and shared memory (/dev) are as they are elsewhere.
+    folder with which that cannot be done is read-only. Devices, and what is mounted below /dev, are this machine's.
     """
 
     def __init__(self, libc: ctypes.CDLL, place: Path, *, private: bool) -> None:
@@ -201,16 +202,18 @@ class _Root:
         self._refill(Path("/"), place, leave_out=("proc",))
         (place / "proc").mkdir()
         self._covered.add(place)
+        if private:  # a file that is made among the devices is one in memory, which would stay
+            self._cover(place / "dev")
 
     def mount(self, what: Path, where: Path, *, read_only: bool) -> None:
-        """Mounts a folder at an absolute path, which is made if it is missing."""
-        target = self._reach(where)
+        """Mounts a folder or a file at an absolute path, which is made if it is missing."""
+        target = self._reach(where, what)
         self._bind(what, target)
         if read_only:
             kept = _MS_NOSUID | _MS_NODEV  # in a user namespace they may not be taken off
             _check(self._libc.mount(None, os.fsencode(target), None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY | kept, None))
 
-    def _reach(self, where: Path) -> Path:
+    def _reach(self, where: Path, what: Path) -> Path:
         """A path of the command's, as it is to be named from outside; links lead where they will lead inside."""
         target, names = self.place, list(where.parts[1:])
         for _ in range(_MOST_STEPS):
@@ -227,7 +230,7 @@ class _Root:
             else:
                 if not here.exists():
                     self._cover(target)
-                    here.mkdir()
+                    here.mkdir() if names or what.is_dir() else here.touch()
                     self._covered.add(here)
                 target = here
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(where))
@@ -259,7 +262,7 @@ class _Root:
                 self._bind(Path(entry.path), here)
 
     def _show(self, what: Path, where: Path) -> None:
-        if self._layers is None or what.parts[:2] in _DEVICES:
+        if self._layers is None or where.relative_to(self.place).parts[0] in _DEVICES:
             self._bind(what, where)
             return
         layered = self._layer(what, where)

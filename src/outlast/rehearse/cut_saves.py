@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from outlast.containers.calls import Answer, CallWatch, Operation, Signalled, can_watch
+from outlast.containers.container import SHARED_MEMORY
 from outlast.rehearse.attempt import tail
 from outlast.rehearse.display import Display
 from outlast.rehearse.results import Result
@@ -30,7 +31,7 @@ _WHOLE_SAVES = (
     "make each save one step for whoever reads it: write it under a new name, close it, then os.replace(); "
     "what says that it is complete comes last, or is in the same file"
 )
-_TEMPORARY = "$TMPDIR/"
+_TEMPORARY, _SHARED_MEMORY = "$TMPDIR/", f"{SHARED_MEMORY}/"
 _ADDED, _ADDED_SHARE = 6, 0.2  # so many additions to an open file, after so much of the job's time, are a save
 _AHEAD, _ALL = 0.3, 0.97  # attempts that did so much of the work, before one that did all of it
 _STATE_LIKE = 3  # a file that one attempt writes anew so often is a state
@@ -203,7 +204,7 @@ class Knife:
         """Counts how often a file outside of the copy gets new contents: opened and written, or renamed to."""
         path = operation.path
         ours = (f"{self.stage.folder}/", f"{self.stage.logs}/", "/dev/", "/proc/", "/sys/")
-        if path.startswith(ours) or is_passing(path):
+        if (path.startswith(ours) and not path.startswith(_SHARED_MEMORY)) or is_passing(path):
             return
         if operation.kind == "open":
             self._opened.add(path)
@@ -325,13 +326,13 @@ def cut_everywhere(job: Job, display: Display) -> CutSaves:
         late = late if chain.places else None
         if broken or not chain.left or time.monotonic() - started > _FACTOR * job.seconds + _FLOOR_SECONDS:
             break
-    again = sorted(path for path, count in elsewhere.items() if count >= _STATE_LIKE)
+    again, own = sorted(path for path, count in elsewhere.items() if count >= _STATE_LIKE), (_TEMPORARY, _SHARED_MEMORY)
     return CutSaves(
         places=tuple(places),
         broken=tuple(broken),
         left=len(chain.left),
-        elsewhere=tuple(path for path in again if not path.startswith(_TEMPORARY)),
-        temporary=tuple(path for path in again if path.startswith(_TEMPORARY)),
+        elsewhere=tuple(path for path in again if not path.startswith(own)),
+        temporary=tuple(path for path in again if path.startswith(own)),
     )
 
 

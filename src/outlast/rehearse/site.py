@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from outlast.containers.calls import CallWatch, can_watch
-from outlast.containers.container import Container, View
+from outlast.containers.container import SHARED_MEMORY, Container, Mount, View
 from outlast.emulate.scale import TimeScale
 from outlast.ports import Identity, Platform
 from outlast.rehearse.attempt import Attempt, Plan
@@ -163,11 +163,12 @@ class Site:
         end_leases(stage, number)
 
     def _view(self, stage: Stage, number: int, machine: Machine) -> View | None:
-        if not machine.mounts or not self.isolated:
+        if not self.isolated:
             return None
-        root = stage.private / f"mounts-{number}"
-        root.mkdir()
-        return View(root, machine.mounts, in_place=True)
+        root, memory = stage.private / f"mounts-{number}", stage.private / f"shm-{number}"
+        for folder in (root, memory):
+            folder.mkdir()
+        return View(root, (*machine.mounts, Mount(memory, SHARED_MEMORY)), in_place=True)
 
     def _environment(self, stage: Stage, number: int, start: Start, machine: Machine) -> dict[str, str]:
         inherited = stage.environment(inherited_environment(), number, start)

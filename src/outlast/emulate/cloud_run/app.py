@@ -15,8 +15,8 @@ from outlast.emulate.cloud_run.execution import Execution
 from outlast.emulate.cloud_run.not_exercised import NOT_EXERCISED
 from outlast.emulate.cloud_run.objects import API_VERSION, execution_object, task_object
 from outlast.emulate.cloud_run.refusals import Refused, does_not_exist
-from outlast.emulate.cloud_run.selectors import parse_selector
 from outlast.emulate.cloud_run.service import Service
+from outlast.emulate.label_selectors import label_selector
 
 _API = "/apis/run.googleapis.com/v1/namespaces/{project}"
 _REPOSITORY = "/v1/projects/{project}/locations/{region}/repositories/{name}"
@@ -108,14 +108,17 @@ class _RunApi:
         return found
 
     def _all_tasks(self, call: Call) -> dict[str, dict[str, Any]]:
-        executions: list[Execution] = list(self._service.executions(call.project, call.region_to_list))
+        executions = self._service.executions(call.project, call.region_to_list)
         found = (task_object(execution, task) for execution in executions for task in execution.state.tasks)
         return {task["metadata"]["name"]: task for task in found}
 
 
 def _page(call: Call, kind: str, items: list[dict[str, Any]]) -> dict[str, Any]:
     """The items that the request's labels select, from `continue` on, `limit` at most."""
-    selects = parse_selector(call.query("labelSelector"))
+    try:
+        selects = label_selector(call.query("labelSelector"))
+    except ValueError as error:
+        raise Refused("INVALID_ARGUMENT", f"labelSelector: {error}") from None
     found = [item for item in items if selects(item["metadata"].get("labels", {}))]
     begin, limit = number(call.query("continue")), number(call.query("limit")) or _LONGEST_PAGE
     rest = len(found) - begin - limit
@@ -203,7 +206,7 @@ class _Controls:
         return _done(execution, execution.order("crash", task), "killed")
 
     def _asked(self, call: Call) -> tuple[Execution, int | None]:
-        request = call.message("MaintenanceRequest")
+        request = call.message("ControlRequest")
         return self._service.find_execution(request.get("execution")), request.get("task")
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from outlast.containers.container import Container, Mount, View
+from outlast.containers.container import SHARED_MEMORY, Container, Mount, View
 from outlast.emulate.cloud_run.execution_state import AttemptEnd, Cause
 from outlast.emulate.cloud_run.log_book import LogBook, Writer
 from outlast.emulate.scale import TimeScale
@@ -29,7 +29,6 @@ from outlast.platforms.cloud_run import CloudRunPlatform
 Order = Literal["maintenance", "cancelled", "crash", "migration"]
 _BEFORE_MIGRATION_SECONDS, _STANDS_STILL_SECONDS = 10.0, 1.0
 _LONGEST_WAIT_SECONDS = 3600.0  # poll() takes no endless timeout
-_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - each container has its own
 _SIGKILLED = 128 + signal.SIGKILL
 _PREEMPTED = (
     "Container instance preemption initiated by the platform due to underlying hardware maintenance. "
@@ -100,7 +99,7 @@ class Attempt:
             (private / name).mkdir()
         folder = self._launch.working_folder or files
         # What else it writes goes to memory; its own folders are as large as this machine's disk.
-        own = (Mount(files, folder), Mount(private / "tmp", private / "tmp"), Mount(private / "shm", _SHARED_MEMORY))
+        own = (Mount(files, folder), Mount(private / "tmp", private / "tmp"), Mount(private / "shm", SHARED_MEMORY))
         environment = {**self._launch.environment, "PWD": str(folder)}
         environment.setdefault("TMPDIR", str(private / "tmp"))
         return Container(

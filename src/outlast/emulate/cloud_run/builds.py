@@ -105,6 +105,6 @@ def _image_of(archive: bytes, folder: Path) -> Image:
         folder,
         start.entry_point,
         start.arguments,
-        working_folder=None if start.folder is None else Path(start.folder),
-        environment=start.variables,
+        working_folder=None if start.working_folder is None else Path(start.working_folder),
+        environment=start.environment,
     )

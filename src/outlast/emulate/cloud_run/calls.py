@@ -1,7 +1,6 @@
 """Requests to the emulated APIs, read and answered: paths, regions, JSON, Google's errors."""
 
 import email
-import json
 import re
 from collections.abc import Callable
 from email.message import EmailMessage
@@ -17,7 +16,8 @@ from starlette.routing import Route
 
 from outlast.emulate.cloud_run.execution import Place
 from outlast.emulate.cloud_run.messages import read
-from outlast.emulate.cloud_run.refusals import Refused
+from outlast.emulate.cloud_run.refusals import Refused, not_emulated
+from outlast.emulate.reading import read_json
 
 RUN_HOST = "run.local.test"  # what gcloud is told; a region is put in front of it
 DEFAULT_REGION = "us-central1"
@@ -78,7 +78,7 @@ class Call:
     def message(self, kind: str, at: str = "") -> dict[str, Any]:
         """The body as a message of that kind; no body is an empty one."""
         try:
-            return read(kind, json.loads(self._body or b"{}"), at=at)
+            return read(kind, read_json(self._body or b"{}"), at=at)
         except ValueError as error:
             raise Refused("INVALID_ARGUMENT", f"Invalid JSON payload received. {error}") from error
 
@@ -99,10 +99,10 @@ def route(method: str, path: str, handler: Handler) -> Route:
 async def unknown_verb(request: Request, _: Exception | HTTPException) -> Response:
     """Refuses what is no verb of the emulator."""
     path = unquote(request.url.path)
-    said = f"outlast emulate cloud-run does not speak: {request.method} {path}"
+    said = f"there is no {request.method} {path} here"
     if path.startswith(_OURS):
         said += f"; there are {', '.join(one.path for one in request.app.routes if one.path.startswith(_OURS))}"
-    refusal = Refused("UNIMPLEMENTED", said)
+    refusal = not_emulated(f"{said}.")
     return JSONResponse(refusal.body(), status_code=refusal.http_code)
 
 

@@ -12,12 +12,12 @@ _SHELL = ("/bin/sh", "-c")
 
 @dataclass(slots=True)
 class Start:
-    """How a container of the image starts. `folder`: WORKDIR, None where there is none."""
+    """How a container of the image starts. `working_folder`: WORKDIR, None where there is none; `environment`: ENV."""
 
     entry_point: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
-    folder: PurePosixPath | None = None
-    variables: dict[str, str] = field(default_factory=dict)
+    working_folder: PurePosixPath | None = None
+    environment: dict[str, str] = field(default_factory=dict)
 
 
 def read_start(text: str) -> Start:
@@ -31,9 +31,9 @@ def read_start(text: str) -> Start:
         elif name == "CMD":
             start.arguments = _command(rest)
         elif name == "WORKDIR":
-            start.folder = (start.folder or PurePosixPath("/")) / shlex.split(rest)[0]
+            start.working_folder = (start.working_folder or PurePosixPath("/")) / shlex.split(rest)[0]
         elif name == "ENV":
-            start.variables |= _variables(rest)
+            start.environment |= _variables(rest)
     return start
 
 

@@ -39,7 +39,7 @@ class AttemptRecord:
 
 
 class Execution:
-    """An execution of a job. `spec`: its settled ExecutionSpec; `prepare`: what an attempt of a task starts."""
+    """An execution of a job, which has been deployed as `job`. `spec`: its settled ExecutionSpec."""
 
     def __init__(
         self,
@@ -58,7 +58,6 @@ class Execution:
         at_a_time = min(spec.get("parallelism", 0) or spec["taskCount"], _MOST_AT_A_TIME)
         self.state = ExecutionState(spec["taskCount"], at_a_time, task["maxRetries"])
         self.gpu = has_gpu(task)
-        self.deleted_at: datetime | None = None
         self._log, self._scale = log, scale
         self._lock = threading.RLock()
         self._over = threading.Condition(self._lock)
@@ -79,7 +78,7 @@ class Execution:
             return tuple(self._records)
 
     def start(self, prepare: Prepare) -> None:
-        """Starts the tasks, as many at a time as the job wants."""
+        """Starts the tasks, as many at a time as the job wants; `prepare` says what an attempt of a task starts."""
         with self._lock:
             self._prepare = prepare
             self._start_next()
@@ -147,7 +146,7 @@ class Execution:
         began = datetime.now(UTC)
         try:
             end = attempt.run()
-        except OSError as error:  # no such command, the disk is full: the platform's own failure to start
+        except (OSError, ValueError) as error:  # too long an argument, a NUL in one, a full disk: it could not start
             _LOGGER.warning("an attempt of %s could not be started: %s", self.name, error)
             self._log.system(attempt.writer, "ERROR", f"The container could not be started: {error}")
             end = AttemptEnd(_COULD_NOT_START)

@@ -54,7 +54,7 @@ class Task:
 
 @dataclass(slots=True)
 class ExecutionState:
-    """The tasks of an execution. `parallelism` 0 runs as many at a time as there are."""
+    """The tasks of an execution, of which `parallelism` (1 at least) run at a time."""
 
     task_count: int
     parallelism: int
@@ -90,7 +90,7 @@ class ExecutionState:
 
     def start_next(self, now: datetime) -> list[Task]:
         """The tasks whose next attempt begins now."""
-        room = (self.parallelism or self.task_count) - self.count("Running")
+        room = self.parallelism - self.count("Running")
         found = [task for task in self.tasks if task.state == "Pending"][: max(0, room)]
         for task in found:
             task.state = "Running"

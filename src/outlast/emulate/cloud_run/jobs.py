@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from outlast.emulate import rfc3339
 from outlast.emulate.cloud_run.execution import Execution, Place
 from outlast.emulate.cloud_run.images import Images
 from outlast.emulate.cloud_run.limits import settle_job
-from outlast.emulate.cloud_run.log_book import timestamp
 from outlast.emulate.cloud_run.messages import written
 from outlast.emulate.cloud_run.objects import API_VERSION, condition, reference_to
 from outlast.emulate.cloud_run.refusals import Refused, invalid, not_emulated
@@ -26,7 +26,6 @@ _KNOWN_ANNOTATIONS = {
     "binary-authorization-breakglass",
     "client-name",
     "client-version",
-    "cloudsql-instances",
     "creator",
     "description",
     "encryption-key",
@@ -72,7 +71,7 @@ class Job:
         """The job as the API shows it."""
         generation = self.document["metadata"]["generation"]
         ready, message = self._ready()
-        changed = datetime.fromisoformat(self.document["metadata"]["creationTimestamp"])
+        changed = rfc3339.parsed(self.document["metadata"]["creationTimestamp"])
         status: dict[str, Any] = {
             "observedGeneration": generation,
             "conditions": [condition("Ready", ready, message, changed)],
@@ -116,6 +115,8 @@ def check_deployment(
 
 
 def _check_annotations(annotations: Mapping[str, str]) -> None:
+    if _GROUP + "cloudsql-instances" in annotations:
+        raise not_emulated(f"metadata.annotations[{_GROUP}cloudsql-instances]: the sockets of Cloud SQL are not here.")
     for name in annotations:
         if name.startswith(_GROUP) and name.removeprefix(_GROUP) not in _KNOWN_ANNOTATIONS:
             raise invalid(f"metadata.annotations[{name}]", "is no annotation of a Cloud Run job that is known here.")
@@ -132,7 +133,7 @@ def _check_container(container: Mapping[str, Any]) -> None:
 
 def new_job(document: dict[str, Any], spec: dict[str, Any], place: Place) -> Job:
     """A job that did not exist."""
-    now = timestamp(datetime.now(UTC))
+    now = rfc3339.in_microseconds(datetime.now(UTC))
     given = document["metadata"]
     metadata = {
         **{name: given[name] for name in ("name", "annotations", "labels") if name in given},
@@ -159,7 +160,7 @@ def replace_job(job: Job, document: dict[str, Any], spec: dict[str, Any]) -> Non
     metadata = {**ours, "resourceVersion": str(int(current) + 1), "generation": ours["generation"] + changed}
     for name in ("annotations", "labels"):
         metadata[name] = dict(given.get(name, {}))
-    _mark(metadata, job.place, timestamp(datetime.now(UTC)))
+    _mark(metadata, job.place, rfc3339.in_microseconds(datetime.now(UTC)))
     job.document = {**job.document, "metadata": metadata, "spec": copy.deepcopy(spec)}
 
 

@@ -11,13 +11,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from outlast.emulate.cloud_run import quantities
 from outlast.emulate.cloud_run.refusals import Refused, invalid
+from outlast.emulate.quantities import amount
 from outlast.platforms.cloud_run import CloudRunPlatform
 
 DEFAULT_TIMEOUT_SECONDS = 600
 MAX_TIMEOUT_SECONDS, MAX_GPU_TIMEOUT_SECONDS, MAX_GPU_TIMEOUT_WITHOUT_PREVIEW = 168 * 3600, 12 * 3600, 3600
 MAX_TASKS, MAX_CONTAINERS, MAX_VARIABLES = 10_000, 10, 1000
+_MEBIBYTE = 1 << 20
 GPU = "nvidia.com/gpu"
 ACCELERATOR = "run.googleapis.com/accelerator"
 LAUNCH_STAGE = "run.googleapis.com/launch-stage"
@@ -154,16 +155,14 @@ def _check_size(limits: dict[str, str], at: str, gpu: str | None) -> None:
     unknown = set(limits) - {"cpu", "memory", GPU}
     if unknown:
         raise invalid(at, f"'{sorted(unknown)[0]}' is not supported.")
-    cpus, memory = quantities.cpus(limits["cpu"]), quantities.memory_bytes(limits["memory"])
-    if cpus is None or (gpu is None and cpus not in _MEMORY_FOR_CPUS):
+    cpus, memory = (_read_amount(limits[name], name, at) for name in ("cpu", "memory"))
+    if gpu is None and cpus not in _MEMORY_FOR_CPUS:
         raise invalid(f"{at}.cpu", f"Invalid value specified for cpu: '{limits['cpu']}'. Use 1, 2, 4, 6 or 8.")
-    if memory is None:
-        raise invalid(f"{at}.memory", f"Invalid value specified for memory: '{limits['memory']}'.")
     if gpu is not None:
         _check_gpu_minimum(gpu, cpus, memory, at)
     if cpus in _MEMORY_FOR_CPUS:
         least, most = _MEMORY_FOR_CPUS[int(cpus)]
-        if not least <= memory / quantities.MEBIBYTE <= most:
+        if not least <= memory / _MEBIBYTE <= most:
             raise invalid(
                 f"{at}.memory",
                 f"Invalid value specified for memory. For {cpus:.1f} CPU, memory must be between {_shown(least)} and "
@@ -171,13 +170,20 @@ def _check_size(limits: dict[str, str], at: str, gpu: str | None) -> None:
             )
 
 
-def _check_gpu_minimum(gpu: str, cpus: float, memory: int, at: str) -> None:
+def _read_amount(text: str, name: str, at: str) -> float:
+    try:
+        return float(amount(text))
+    except ValueError:
+        raise invalid(f"{at}.{name}", f"Invalid value specified for {name}: '{text}'.") from None
+
+
+def _check_gpu_minimum(gpu: str, cpus: float, memory: float, at: str) -> None:
     least_cpus, least_memory = _GPU_MINIMUM[gpu]
     if cpus < least_cpus:
         raise invalid(f"{at}.cpu", f"A task with {gpu} needs at least {least_cpus} CPUs, not {cpus:g}.")
     if cpus not in _MEMORY_FOR_CPUS and least_cpus <= max(_MEMORY_FOR_CPUS):
         raise invalid(f"{at}.cpu", f"Invalid value specified for cpu with {gpu}: {cpus:g}. Use 4, 6 or 8.")
-    if memory < least_memory * quantities.GIBIBYTE:
+    if memory < least_memory * 1024 * _MEBIBYTE:
         raise invalid(f"{at}.memory", f"A task with {gpu} needs at least {least_memory}Gi of memory.")
 
 

@@ -4,7 +4,6 @@ The names of logs, resources and labels are those of real entries of Cloud Run j
 a task under run.googleapis.com/stdout and /stderr, the platform's own lines under run.googleapis.com/varlog/system.
 """
 
-import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +11,11 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
+from outlast.emulate import rfc3339
+from outlast.emulate.reading import read_json
+
 SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
 _LABELS_FIELD = "logging.googleapis.com/labels"
-
-
-def timestamp(moment: datetime) -> str:
-    """A moment as Google's APIs write it."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,7 @@ class LogBook:
 
     def _append(self, entry: dict[str, Any]) -> None:
         with self._lock:
-            now = timestamp(datetime.now(UTC))
+            now = rfc3339.in_microseconds(datetime.now(UTC))
             number = f"{len(self._entries):012x}"
             self._entries.append({**entry, "timestamp": now, "receiveTimestamp": now, "insertId": number})
 
@@ -85,7 +82,7 @@ def _understand(line: str) -> tuple[str, dict[str, Any], dict[str, str]]:
     found: Any = None
     if line.lstrip().startswith("{"):
         try:
-            found = json.loads(line)
+            found = read_json(line)
         except ValueError:  # it only looks like JSON
             found = None
     if not isinstance(found, dict):

@@ -5,9 +5,9 @@ Source: "Logging query language" of Cloud Logging's documentation (2026-11-30). 
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any
 
+from outlast.emulate import rfc3339
 from outlast.emulate.cloud_run.log_book import SEVERITIES
 from outlast.emulate.cloud_run.refusals import Refused
 
@@ -22,6 +22,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+_MOST_TOKENS = 500  # so that brackets in brackets come to an end
 _PART = re.compile(r'"(?:[^"\\]|\\.)*"|[^."]+')
 
 
@@ -30,6 +31,8 @@ def parse_filter(text: str) -> Predicate:
     parser = _Parser(text)
     if not parser.tokens:
         return lambda _entry: True
+    if len(parser.tokens) > _MOST_TOKENS:
+        raise parser.refusal()
     found = parser.either()
     if parser.tokens:
         raise parser.refusal()
@@ -106,13 +109,11 @@ class _Parser:
 
     def _compare_moments(self, operator: str, value: str) -> Predicate:
         try:
-            moment = datetime.fromisoformat(value)
+            moment = rfc3339.parsed(value)
         except ValueError as error:
             raise self.refusal() from error
-        if moment.tzinfo is None:
-            raise self.refusal()
         test = _ON_ORDER[operator]
-        return lambda entry: test(datetime.fromisoformat(entry["timestamp"]), moment)
+        return lambda entry: test(rfc3339.parsed(entry["timestamp"]), moment)
 
     def _word(self) -> str:
         if not self.tokens or self.tokens[0][0] != "word":

@@ -170,7 +170,7 @@ MESSAGES: dict[str, dict[str, Field]] = {
     },
     "DockerBuild": {},
     "StorageSource": {"bucket": _TEXT, "generation": _INT64, "object": _TEXT},
-    "MaintenanceRequest": {"execution": _TEXT, "task": _INT32},  # the emulator's own
+    "ControlRequest": {"execution": _TEXT, "task": _INT32},  # the emulator's own
 }
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from outlast.emulate.cloud_run.execution import Execution
 from outlast.emulate.cloud_run.execution_state import CANCELLED_BY_USER, Task
-from outlast.emulate.cloud_run.log_book import timestamp
 from outlast.emulate.cloud_run.messages import written
+from outlast.emulate.rfc3339 import in_microseconds
 
 API_VERSION = "run.googleapis.com/v1"
 JOB_LABEL, EXECUTION_LABEL = "run.googleapis.com/job", "run.googleapis.com/execution"
@@ -29,7 +29,7 @@ def execution_object(execution: Execution) -> dict[str, Any]:
             "name": execution.name,
             "namespace": execution.place.project,
             "uid": execution.uid,
-            "creationTimestamp": timestamp(execution.created_at),
+            "creationTimestamp": in_microseconds(execution.created_at),
             "generation": 1,
             "resourceVersion": str(len(execution.attempts) + 1),
             "labels": {**labels, "cloud.googleapis.com/location": execution.place.region},
@@ -67,14 +67,14 @@ def _execution_conditions(execution: Execution) -> list[dict[str, Any]]:
     state, created = execution.state, execution.created_at
     status, reason, message = _completed(execution)
     changed = state.completed_at or state.started_at or created
-    conditions = [_condition("Completed", status, message, changed, reason=reason)]
-    conditions.append(_condition("ResourcesAvailable", "True", "Provisioned imported containers.", created))
+    conditions = [condition("Completed", status, message, changed, reason=reason)]
+    conditions.append(condition("ResourcesAvailable", "True", "Provisioned imported containers.", created))
     if state.started_at is None:
-        conditions.append(_condition("Started", "Unknown", "Waiting for execution to start.", created))
+        conditions.append(condition("Started", "Unknown", "Waiting for execution to start.", created))
     else:
         text = f"Started deployed execution in {_duration(state.started_at - created)}."
-        conditions.append(_condition("Started", "True", text, state.started_at))
-    conditions.append(_condition("ContainerReady", "True", "Imported container image.", created))
+        conditions.append(condition("Started", "True", text, state.started_at))
+    conditions.append(condition("ContainerReady", "True", "Imported container image.", created))
     return conditions
 
 
@@ -110,11 +110,11 @@ def reference_to(execution: Execution) -> dict[str, Any]:
     """An ExecutionReference."""
     found = {
         "name": execution.name,
-        "creationTimestamp": timestamp(execution.created_at),
+        "creationTimestamp": in_microseconds(execution.created_at),
         "completionStatus": completion_status(execution),
     }
     if execution.state.completed_at is not None:
-        found["completionTimestamp"] = timestamp(execution.state.completed_at)
+        found["completionTimestamp"] = in_microseconds(execution.state.completed_at)
     return found
 
 
@@ -136,7 +136,7 @@ def task_object(execution: Execution, task: Task) -> dict[str, Any]:
             "name": task_name(execution, task),
             "namespace": execution.place.project,
             "uid": f"{execution.uid}-{task.index}",
-            "creationTimestamp": timestamp(execution.created_at),
+            "creationTimestamp": in_microseconds(execution.created_at),
             "generation": 1,
             "labels": labels,
             "annotations": {},
@@ -157,8 +157,8 @@ def _task_status(execution: Execution, task: Task) -> dict[str, Any]:
     reason = {"Failed": "NonZeroExitCode", "Cancelled": "Cancelled"}.get(task.state)
     started = task.started_at
     conditions = [
-        _condition("Completed", status, words, task.completed_at or started or execution.created_at, reason=reason),
-        _condition("Started", "True" if started else "Unknown", "", started or execution.created_at),
+        condition("Completed", status, words, task.completed_at or started or execution.created_at, reason=reason),
+        condition("Started", "True" if started else "Unknown", "", started or execution.created_at),
     ]
     found: dict[str, Any] = {
         "observedGeneration": 1,
@@ -177,13 +177,9 @@ def _task_status(execution: Execution, task: Task) -> dict[str, Any]:
     return found | _times(started, task.completed_at)
 
 
-def condition(kind: str, status: str, message: str, moment: datetime) -> dict[str, Any]:
-    """A condition of a job."""
-    return _condition(kind, status, message, moment)
-
-
-def _condition(kind: str, status: str, message: str, moment: datetime, *, reason: str | None = None) -> dict[str, Any]:
-    found = {"type": kind, "status": status, "lastTransitionTime": timestamp(moment)}
+def condition(kind: str, status: str, message: str, moment: datetime, *, reason: str | None = None) -> dict[str, Any]:
+    """A condition of a job, an execution or a task; `moment` is that of its last change."""
+    found = {"type": kind, "status": status, "lastTransitionTime": in_microseconds(moment)}
     if reason:
         found["reason"] = reason
     return {**found, "message": message} if message else found
@@ -191,7 +187,7 @@ def _condition(kind: str, status: str, message: str, moment: datetime, *, reason
 
 def _times(started: datetime | None, completed: datetime | None) -> dict[str, str]:
     moments = {"startTime": started, "completionTime": completed}
-    return {name: timestamp(moment) for name, moment in moments.items() if moment is not None}
+    return {name: in_microseconds(moment) for name, moment in moments.items() if moment is not None}
 
 
 def _owner(kind: str, name: str, uid: str) -> dict[str, Any]:

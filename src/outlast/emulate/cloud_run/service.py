@@ -1,6 +1,5 @@
 """Cloud Run as a whole: jobs, executions and logs of any project and region, kept in memory."""
 
-import secrets
 import shutil
 import tempfile
 import threading
@@ -20,13 +19,13 @@ from outlast.emulate.cloud_run.log_book import LogBook
 from outlast.emulate.cloud_run.overrides import overridden
 from outlast.emulate.cloud_run.refusals import OURS, Refused, does_not_exist, not_emulated
 from outlast.emulate.cloud_run.volumes import mounts_of
+from outlast.emulate.names import random_suffix
 from outlast.emulate.scale import TimeScale
 from outlast.platforms.cloud_run import CloudRunPlatform
 from outlast.ports import Identity
 from outlast.rehearse.sandbox import make_copy, plan_copy
 
-_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as Kubernetes draws names: no vowels, nothing that looks alike
-_Key = tuple[str, str, str]  # region, project, name
+_Key = tuple[Place, str]  # and a name
 Environment = Callable[[Identity], Mapping[str, str]]  # what the images set, by attempt
 
 
@@ -58,9 +57,9 @@ class Service:
     def create_job(self, place: Place, document: dict[str, Any]) -> Job:
         with self._lock:
             spec = check_deployment(document, place, self._images, self._buckets)
-            key = (place.region, place.project, document["metadata"]["name"])
+            key = (place, document["metadata"]["name"])
             if key in self._jobs:
-                raise Refused("ALREADY_EXISTS", f"Resource '{key[2]}' already exists.")
+                raise Refused("ALREADY_EXISTS", f"Resource '{key[1]}' already exists.")
             job = self._jobs[key] = new_job(document, spec, place)
             self._run_by_token(job, {})
             return job
@@ -78,12 +77,12 @@ class Service:
         """Creates the job, or replaces it."""
         with self._lock:
             name = document.get("metadata", {}).get("name", "")
-            known = (place.region, place.project, name) in self._jobs
+            known = (place, name) in self._jobs
             return self.replace_job(place, name, document) if known else self.create_job(place, document)
 
     def job(self, place: Place, name: str) -> Job:
         with self._lock:
-            found = self._jobs.get((place.region, place.project, name))
+            found = self._jobs.get((place, name))
         if found is None:
             raise does_not_exist(name, "JOB", place.region, place.project)
         return found
@@ -101,7 +100,7 @@ class Service:
             for execution in self.executions(place.project, place.region):
                 if execution.job["metadata"]["name"] == name:
                     self.delete_execution(place, execution.name)
-            del self._jobs[place.region, place.project, name]
+            del self._jobs[place, name]
 
     # --- executions ---
 
@@ -109,12 +108,11 @@ class Service:
         with self._lock:
             job = self.job(place, name)
             spec = overridden(job, request.get("overrides", {}))
-            suffix = "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(5))
-            return self._start(job, f"{name}-{suffix}", spec)
+            return self._start(job, f"{name}-{random_suffix()}", spec)
 
     def execution(self, place: Place, name: str) -> Execution:
         with self._lock:
-            found = self._executions.get((place.region, place.project, name))
+            found = self._executions.get((place, name))
         if found is None:
             raise does_not_exist(name, "EXECUTION", place.region, place.project)
         return found
@@ -137,8 +135,7 @@ class Service:
         if name is None:
             found = [one for one in found if one.running_tasks()]
         if not found:
-            what = f"no execution '{name}'" if name else "no execution runs"
-            raise Refused("NOT_FOUND", f"There is {what}." if name else f"Here {what}.")
+            raise Refused("NOT_FOUND", f"There is no execution '{name}'." if name else "No execution runs.")
         return found[-1]
 
     def cancel_execution(self, place: Place, name: str) -> Execution:
@@ -150,13 +147,13 @@ class Service:
             execution.cancel()
         return execution
 
-    def delete_execution(self, place: Place, name: str) -> Execution:
+    def delete_execution(self, place: Place, name: str) -> None:
+        """It is cancelled if it runs."""
         with self._lock:
             execution = self.execution(place, name)
             execution.cancel()
-            del self._executions[place.region, place.project, name]
+            del self._executions[place, name]
             self._deleted.append(execution)
-            return execution
 
     # --- how they run ---
 
@@ -169,7 +166,7 @@ class Service:
                 job.started_by_token = self._start(job, f"{job.name}-{token}", spec)
 
     def _start(self, job: Job, name: str, spec: dict[str, Any]) -> Execution:
-        key = (job.place.region, job.place.project, name)
+        key = (job.place, name)
         if key in self._executions:
             raise Refused("ALREADY_EXISTS", f"Resource '{name}' already exists.")
         container = spec["template"]["spec"]["containers"][0]

@@ -41,6 +41,9 @@ def _check_source(volume: Mapping[str, Any], at: str, buckets: Mapping[str, Path
     bucket = csi.get("volumeAttributes", {}).get("bucketName")
     if not bucket:
         raise invalid(f"{at}.csi.volumeAttributes", "bucketName is required.")
+    options = csi["volumeAttributes"].get("mountOptions", "")
+    if "only-dir" in options:
+        raise not_emulated(f"{at}.csi.volumeAttributes.mountOptions: only-dir cannot be heeded here: {options}")
     if bucket not in buckets:
         raise not_emulated(
             f"{at}: no folder stands for the bucket '{bucket}'; name one, as with --bucket {bucket}=DIR."

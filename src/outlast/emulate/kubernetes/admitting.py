@@ -7,8 +7,9 @@ from typing import Any
 
 from outlast.emulate.kubernetes import defaulting
 from outlast.emulate.kubernetes.copying import copied
+from outlast.emulate.kubernetes.findings import shown
 from outlast.emulate.kubernetes.kinds import BY_NAME, Kind
-from outlast.emulate.kubernetes.problems import Refused, forbidden, not_found
+from outlast.emulate.kubernetes.problems import Cause, forbidden, invalid, not_found
 from outlast.emulate.kubernetes.store import Store
 
 Json = dict[str, Any]
@@ -31,12 +32,8 @@ def admit(store: Store, made: Json) -> None:
             _admit_pod(store, made)
         case "Job":
             if not made["spec"].get("manualSelector") and made["spec"].get("selector"):
-                raise Refused(
-                    422,
-                    "Invalid",
-                    f'Job.batch "{meta.get("name", "")}" is invalid: spec.selector: Invalid value: '
-                    f"{made['spec']['selector']}: `selector` not auto-generated",
-                )
+                why = f"{shown(made['spec']['selector'])}: `selector` not auto-generated"
+                raise invalid(kind, meta.get("name", ""), [Cause("spec.selector", "Invalid value", why)])
             if meta.get("name"):
                 defaulting.own_pods(made)
         case "PriorityClass" if made.get("value", 0) > HIGHEST_OF_USERS:

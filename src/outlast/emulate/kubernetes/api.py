@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import yaml
@@ -16,8 +17,9 @@ from outlast.emulate.kubernetes.pod_logs import LogBook
 from outlast.emulate.kubernetes.problems import Refused, bad_request
 from outlast.emulate.kubernetes.store import Store
 from outlast.emulate.kubernetes.streaming import LogOptions, Watched, log, watch
-from outlast.emulate.kubernetes.tables import parsed, partial, table
-from outlast.emulate.kubernetes.verbs import How, Verbs, populate
+from outlast.emulate.kubernetes.tables import partial_metadata, table
+from outlast.emulate.kubernetes.verbs import How, Verbs, check_delete_options, populate
+from outlast.emulate.reading import read_json
 from outlast.emulate.serving import Receive, Scope, Send
 
 Json = dict[str, Any]
@@ -34,11 +36,12 @@ _APPLY = "application/apply-patch+yaml"
 class KubernetesApi:
     """The application. `logs` is what containers write; the kubelet that fills it is another part.
 
-    A store without namespaces gets what a new cluster has.
+    `verbs` does what a request asks for; by default with no check beyond the API server's own. A store without
+    namespaces gets what a new cluster has.
     """
 
-    def __init__(self, store: Store, logs: LogBook | None = None) -> None:
-        self.store, self.logs, self.verbs = store, logs or LogBook(), Verbs(store)
+    def __init__(self, store: Store, logs: LogBook | None = None, verbs: Verbs | None = None) -> None:
+        self.store, self.logs, self.verbs = store, logs or LogBook(), verbs or Verbs(store)
         if store.find("Namespace", "default") is None:
             populate(store)
 
@@ -54,10 +57,7 @@ class KubernetesApi:
 
     async def _answer(self, request: Request) -> Response:
         path, accept = request.url.path.rstrip("/"), request.headers.get("accept", "")
-        parts = path.strip("/").split("/")
-        if parts[0] in ("api", "apis") and len(parts) > (2 if parts[0] == "api" else 3):
-            if parts[0] == "api" and parts[1] != "v1":
-                raise asking.no_such_path()
+        if asking.is_of_objects(path):
             return await self._resources(request, asking.place_of(path))
         if request.method != "GET":
             raise asking.not_allowed()
@@ -74,7 +74,7 @@ class KubernetesApi:
             case "POST", False:
                 return await self._create(request, asked)
             case "PUT", True:
-                return await self._replace(request, asked)
+                return await self._write(request, asked, self.verbs.replace)
             case "PATCH", True:
                 return await self._patch(request, asked)
             case "DELETE", _ if not asked.subresource:
@@ -106,7 +106,7 @@ class KubernetesApi:
                     table(asked.kind.name, found.objects, found.version, now=self.store.now(), include=include)
                 )
             case "PartialObjectMetadata":
-                items = [partial(one) for one in found.objects]
+                items = [partial_metadata(one) for one in found.objects]
                 kind = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
                 return JSONResponse({**kind, "metadata": meta, "items": items})
         kind = {"kind": f"{asked.kind.name}List", "apiVersion": asked.kind.api_version}
@@ -147,7 +147,7 @@ class KubernetesApi:
         if form == "Table":
             version = found["metadata"].get("resourceVersion", "")
             return table(asked.kind.name, [found], version, now=self.store.now(), include=include)
-        return partial(found) if form else found
+        return partial_metadata(found) if form else found
 
     def _shaped(self, request: Request, asked: Asked, found: Json, code: int = 200) -> Response:
         form = asking.form(request.headers.get("accept", ""))
@@ -162,56 +162,30 @@ class KubernetesApi:
         made = self.verbs.create(asked.kind.name, body, asked.namespace, how, warnings)
         return _warned(self._shaped(request, asked, made, 201), warnings)
 
-    async def _replace(self, request: Request, asked: Asked) -> Response:
-        warnings: list[str] = []
-        made = self.verbs.replace(
-            asked.kind.name,
-            asked.name,
-            await _body(request),
-            asked.namespace,
-            subresource=asked.subresource,
-            how=_how(request),
-            warnings=warnings,
-        )
-        return _warned(self._shaped(request, asked, made), warnings)
-
     async def _patch(self, request: Request, asked: Asked) -> Response:
-        warnings: list[str] = []
         media = request.headers.get("content-type", "").split(";")[0].strip()
         if media == _APPLY:
-            return await self._apply(request, asked)
+            is_new = self.store.find(asked.kind.name, asked.name, asked.namespace) is None
+            return await self._write(request, asked, self.verbs.apply, 201 if is_new else 200)
         if media not in _PATCHES:
             known = ", ".join([*_PATCHES, _APPLY])
             why = f"the body of the request was in an unknown format - accepted media types include: {known}"
             raise Refused(415, "UnsupportedMediaType", why)
-        patch = await _body(request)
-        made = self.verbs.patch(
-            asked.kind.name,
-            asked.name,
-            patch,
-            _PATCHES[media],
-            asked.namespace,
-            subresource=asked.subresource,
-            how=_how(request),
-            warnings=warnings,
-        )
-        return _warned(self._shaped(request, asked, made), warnings)
+        return await self._write(request, asked, partial(self.verbs.patch, change=_PATCHES[media]))
 
-    async def _apply(self, request: Request, asked: Asked) -> Response:
-        if not request.query_params.get("fieldManager"):
-            raise bad_request("fieldManager: Required value: is required for apply patch")
+    async def _write(self, request: Request, asked: Asked, verb: Callable[..., Json], code: int = 200) -> Response:
+        """One of the verbs that write to an object by its name: replace, patch, apply."""
         warnings: list[str] = []
-        is_new = self.store.find(asked.kind.name, asked.name, asked.namespace) is None
-        made = self.verbs.apply(
+        made = verb(
             asked.kind.name,
             asked.name,
             await _body(request),
-            asked.namespace,
+            namespace=asked.namespace,
             subresource=asked.subresource,
             how=_how(request),
             warnings=warnings,
         )
-        return _warned(self._shaped(request, asked, made, 201 if is_new else 200), warnings)
+        return _warned(self._shaped(request, asked, made, code), warnings)
 
     async def _delete(self, request: Request, asked: Asked) -> Response:
         body = await _body(request) if await request.body() else {}
@@ -241,13 +215,14 @@ class KubernetesApi:
     async def _subresource(self, request: Request, asked: Asked) -> Response:
         match asked.kind.name, asked.subresource, request.method:
             case "Pod", "eviction", "POST":
-                body = await _body(request)
-                budgets.check_eviction(body, asked.name)
-                options = body.get("deleteOptions") or {}
+                options = budgets.read_eviction(await _body(request), asked.name)
+                check_delete_options(options)
                 dry = asking.dry_run(request.query_params.get("dryRun")) or bool(options.get("dryRun"))
-                return JSONResponse(budgets.evict(self.store, asked.name, asked.namespace, body, dry_run=dry), 201)
+                return JSONResponse(budgets.evict(self.store, asked.name, asked.namespace, options, dry_run=dry), 201)
             case "Pod", "log", "GET":
                 return self._log(request, asked)
+            case "Pod", "exec" | "attach" | "portforward" | "proxy" | "ephemeralcontainers", _:
+                raise bad_request(f"the emulator does not have pods/{asked.subresource}: a container is not entered")
         raise asking.no_such_path()
 
     def _log(self, request: Request, asked: Asked) -> Response:
@@ -264,7 +239,7 @@ class KubernetesApi:
             raise bad_request(
                 f'container "{container}" in pod "{asked.name}" is waiting to start: {_waiting(pod, container)}'
             )
-        since = parsed(query["sinceTime"]) if query.get("sinceTime") else None
+        since = asking.time(query, "sinceTime")
         if (seconds := asking.number(query, "sinceSeconds")) is not None:
             since = self.store.now() - timedelta(seconds=seconds)
         options = LogOptions(
@@ -301,8 +276,10 @@ async def _body(request: Request) -> Any:
     if media.endswith("protobuf"):
         return protobuf_bodies.decoded(text)
     try:
-        return yaml.safe_load(text) if media.endswith("yaml") else json.loads(text)
-    except (ValueError, yaml.YAMLError) as wrong:
+        if media.endswith("yaml") and not text.lstrip().startswith(b"{"):
+            text = json.dumps(yaml.safe_load(text), default=str).encode()  # a date is a text to a server
+        return read_json(text)
+    except (ValueError, yaml.YAMLError, RecursionError) as wrong:
         raise bad_request(f"the object provided is unrecognized: {wrong}") from None
 
 

@@ -80,7 +80,7 @@ def track(old: Json | None, new: Json, *, writer: Writer, now: str) -> None:
     after = fields_of(new, subresource=writer.subresource)
     changed = {path for path in after if path not in before or value_at(old, path) != value_at(new, path)}
     entries = _entries(old) if old else []
-    mine = next((one for one in entries if one.writer == writer), None)
+    mine = _entry_of(entries, writer)
     for one in entries:
         if one.writer.subresource == writer.subresource:
             one.paths &= after
@@ -106,10 +106,10 @@ def apply(live: Json, config: Json, writer: Writer, *, force: bool) -> Json:
     clashes = [(one, path) for one in others for path in sorted(one.paths & wanted) if _differs(live, config, path)]
     if clashes and not force:
         raise _conflict(clashes)
-    mine = next((one.paths for one in entries if one.writer == writer), set())
+    own_entry = _entry_of(entries, writer)
     kept: set[Path] = set().union(*(one.paths for one in others))
     made: Json = _merged(live, config, "")
-    given_up = mine - wanted - kept
+    given_up = (own_entry.paths if own_entry else set()) - wanted - kept
     for path in sorted(given_up, key=len):  # an element goes before what is in it
         owned_inside = any(other[: len(path)] == path for other in kept | wanted)
         if not owned_inside and not is_key(path):
@@ -121,7 +121,7 @@ def own(live: Json | None, made: Json, config: Json, writer: Writer, *, now: str
     """Writes into the object that is to be kept who owns what after an apply."""
     wanted = fields_of(config, subresource=writer.subresource)
     entries = _entries(live) if live else []
-    mine = next((one for one in entries if one.writer == writer), None)
+    mine = _entry_of(entries, writer)
     for one in entries:
         if one is not mine and live is not None:
             one.paths -= {path for path in one.paths & wanted if _differs(live, config, path)}
@@ -131,6 +131,10 @@ def own(live: Json | None, made: Json, config: Json, writer: Writer, *, now: str
     if mine.paths != wanted:
         mine.paths, mine.time = wanted, now
     _write(made, entries)
+
+
+def _entry_of(entries: list[_Entry], writer: Writer) -> _Entry | None:
+    return next((one for one in entries if one.writer == writer), None)
 
 
 def _is_value(path: Path) -> bool:

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from outlast.emulate import rfc3339
 from outlast.emulate.kubernetes.kinds import BY_PATH, Kind
 from outlast.emulate.kubernetes.problems import Refused, bad_request
 from outlast.emulate.kubernetes.verbs import How
@@ -21,16 +23,21 @@ class Asked:
     subresource: str = ""
 
 
+def is_of_objects(path: str) -> bool:
+    """Whether a path leads below a group's version, to objects; others lead to what the server says of itself."""
+    parts = path.strip("/").split("/")
+    return len(parts) > {"api": 2, "apis": 3}.get(parts[0], len(parts))
+
+
 def place_of(path: str) -> Asked:
-    """What a path under /api or /apis names; Refused (NotFound) if nothing that this server has."""
+    """What a path of objects names; Refused (NotFound) if nothing that this server has."""
     parts = path.strip("/").split("/")
     group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and (group, version, rest[2]) in BY_PATH:
         namespace, rest = rest[1], rest[2:]
     kind = BY_PATH.get((group, version, rest[0]))
-    most = 3
-    if kind is None or len(rest) > most or bool(namespace) > kind.namespaced:
+    if kind is None or len(rest) > 3 or bool(namespace) > kind.namespaced:
         raise no_such_path()
     if len(rest) > 1 and kind.namespaced and not namespace:
         raise no_such_path()
@@ -77,6 +84,16 @@ def number(query: Mapping[str, str], name: str) -> int | None:
     if not text.isdigit():
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax ({name})')
     return int(text)
+
+
+def time(query: Mapping[str, str], name: str) -> datetime | None:
+    """A parameter that is a moment, as RFC 3339 writes it."""
+    if not query.get(name):
+        return None
+    try:
+        return rfc3339.parsed(query[name])
+    except ValueError as error:
+        raise bad_request(f"{name}: {error}") from None
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:

@@ -8,13 +8,17 @@ them fails to sync and allows no eviction, here as there.
 from functools import partial
 from typing import Any
 
+from outlast.emulate.kubernetes import conditions
+from outlast.emulate.kubernetes.kinds import Kind
+from outlast.emulate.kubernetes.pods import is_deleted, is_over, is_ready, phase_of
 from outlast.emulate.kubernetes.problems import Refused, bad_request, too_many_requests
+from outlast.emulate.kubernetes.schemas import decode
 from outlast.emulate.kubernetes.selecting import matches
 from outlast.emulate.kubernetes.store import Store
 
 Json = dict[str, Any]
 
-_ENDED = ("Succeeded", "Failed")
+_EVICTION = Kind("Eviction", "evictions", "policy")
 
 
 def refresh(store: Store, namespace: str | None = None) -> None:
@@ -30,7 +34,7 @@ def _set_status(budget: Json, *, status: Json) -> None:
 
 
 def _status(store: Store, budget: Json) -> Json:
-    pods = [pod for pod in _chosen(store, budget) if pod["status"].get("phase") not in _ENDED]
+    pods = [pod for pod in _chosen(store, budget) if not is_over(pod)]
     healthy = sum(1 for pod in pods if is_healthy(pod))
     wanted = budget["spec"].get("minAvailable")
     known = isinstance(wanted, int)
@@ -66,18 +70,16 @@ def _chosen(store: Store, budget: Json) -> list[Json]:
 
 def is_healthy(pod: Json) -> bool:
     """Whether a pod is ready and not on its way out."""
-    conditions = {one["type"]: one["status"] for one in pod["status"].get("conditions") or []}
-    return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
+    return is_ready(pod) and not is_deleted(pod)
 
 
-def evict(store: Store, name: str, namespace: str, body: Json, *, dry_run: bool = False) -> Json:
+def evict(store: Store, name: str, namespace: str, options: Json, *, dry_run: bool = False) -> Json:
     """Evicts a pod if its budget allows that: marks it as a disruption's target, and deletes it with its grace.
 
-    Refused (TooManyRequests) where the budget says no.
+    `options` are its DeleteOptions. Refused (TooManyRequests) where the budget says no.
     """
     pod = store.get("Pod", name, namespace)
-    options = body.get("deleteOptions") or {}
-    if pod["status"].get("phase") not in (*_ENDED, "Pending") and "deletionTimestamp" not in pod["metadata"]:
+    if not (is_over(pod) or phase_of(pod) == "Pending" or is_deleted(pod)):
         refresh(store, namespace)
         _ask(store, pod)
     uid = (options.get("preconditions") or {}).get("uid")
@@ -119,20 +121,16 @@ def _ask(store: Store, pod: Json) -> None:
 
 def _mark(pod: Json, now: str) -> None:
     """Says in the pod's status that it goes for no fault of its own; a Job's failure policy can ask for that."""
-    if "deletionTimestamp" in pod["metadata"]:
-        return
-    condition = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "EvictionByEvictionAPI",
-        "message": "Eviction API: evicting",
-        "lastTransitionTime": now,
-    }
-    conditions = [one for one in pod["status"].get("conditions") or [] if one["type"] != "DisruptionTarget"]
-    pod["status"]["conditions"] = [*conditions, condition]
+    if not is_deleted(pod):
+        conditions.add(pod, [conditions.eviction(now)])
 
 
-def check_eviction(body: Json, name: str) -> None:
-    """Refused (BadRequest) if this is no eviction of that pod."""
-    if body.get("kind", "Eviction") != "Eviction" or (body.get("metadata") or {}).get("name", name) != name:
+def read_eviction(body: Any, name: str) -> Json:
+    """The DeleteOptions in an Eviction of a pod. Refused (BadRequest) where the body is none, or of another pod."""
+    if not isinstance(body, dict):
+        raise bad_request("the body of an eviction is an Eviction")
+    made, _ = decode(_EVICTION, body)
+    if made.get("kind", "Eviction") != "Eviction" or (made.get("metadata") or {}).get("name", name) != name:
         raise bad_request("name in URL does not match name in Eviction object")
+    options: Json = made.get("deleteOptions") or {}
+    return options

@@ -25,7 +25,7 @@ from outlast.emulate.kubernetes.scheduler import Scheduler
 from outlast.emulate.kubernetes.service_account import ServiceAccount
 from outlast.emulate.kubernetes.site import Site
 from outlast.emulate.kubernetes.store import Store
-from outlast.emulate.kubernetes.unsupported import refuse_undone
+from outlast.emulate.kubernetes.unsupported import refuse_unsupported
 from outlast.emulate.kubernetes.verbs import Verbs
 from outlast.emulate.scale import TimeScale
 from outlast.emulate.serving import LOOPBACK, Serving
@@ -78,58 +78,33 @@ class Cluster:
         machines = named([MACHINES[one] if isinstance(one, str) else one for one in nodes])
         if not can_isolate():
             raise CannotEmulate("pods need PID and mount namespaces, which this machine does not allow")
-        self._stack = ExitStack()
-        try:
-            self._open(
-                machines,
-                TimeScale(speed),
-                images=images or {},
-                environment=environment or {},
-                buckets=buckets or {},
-                folder=folder,
-                port=port,
-                pods_may_read=pods_may_read,
+        scale = TimeScale(speed)
+        with ExitStack() as stack:
+            temporary = Path(tempfile.mkdtemp(prefix="outlast-gke-"))
+            stack.callback(shutil.rmtree, temporary, ignore_errors=True)
+            self.store, self.logs = Store(), LogBook()
+            self.verbs = Verbs(self.store, also=refuse_unsupported)
+            api = KubernetesApi(self.store, self.logs, self.verbs)
+            kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+            variables = {**kept, **(environment or {})}
+            site = Site(self.store, self.logs, folder or temporary, scale, images or {}, variables, buckets or {})
+            account = ServiceAccount(site.account, may_read=pods_may_read)
+            for_pods = stack.enter_context(Serving(account.guard(api), certificate=account.certificate))
+            site = replace(site, api=(LOOPBACK, for_pods.port))
+            clock = PlatformClock(scale)
+            steps = (
+                Scheduler(self.store).step,
+                JobController(self.store, clock).step,
+                NodeLifecycle(self.store, clock).step,
             )
-        except BaseException:
-            self._stack.close()
-            raise
-
-    def _open(
-        self,
-        machines: Mapping[str, Machine],
-        scale: TimeScale,
-        *,
-        images: Mapping[str, Image],
-        environment: Mapping[str, str],
-        buckets: Mapping[str, Path],
-        folder: Path | None,
-        port: int,
-        pods_may_read: bool,
-    ) -> None:
-        temporary = Path(tempfile.mkdtemp(prefix="outlast-gke-"))
-        self._stack.callback(shutil.rmtree, temporary, ignore_errors=True)
-        self.store, self.logs = Store(), LogBook()
-        api = KubernetesApi(self.store, self.logs)
-        self.verbs = api.verbs = Verbs(self.store, also=refuse_undone)
-        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        site = Site(self.store, self.logs, folder or temporary, scale, images, {**kept, **environment}, buckets)
-        account = ServiceAccount(site.account, may_read=pods_may_read)
-        for_pods = self._stack.enter_context(Serving(account.guard(api), certificate=account.certificate))
-        site = replace(site, api=(LOOPBACK, for_pods.port))
-        clock = PlatformClock(scale)
-        steps = (
-            Scheduler(self.store).step,
-            JobController(self.store, clock).step,
-            NodeLifecycle(self.store, clock).step,
-        )
-        controllers = Controllers(self.store, steps, scale)
-        self.fleet = Fleet(site, machines)
-        self._stack.callback(controllers.close)
-        self._stack.callback(self.fleet.close)
-        serving = self._stack.enter_context(Serving(with_control(api, self.fleet), port=port))
-        self.url, self.bucket = serving.url, site.bucket
-        self.kubeconfig = temporary / "kubeconfig"
-        self.kubeconfig.write_text(kubeconfig(serving.url))
+            stack.callback(Controllers(self.store, steps, scale).close)
+            self.fleet = Fleet(site, machines)
+            stack.callback(self.fleet.close)
+            serving = stack.enter_context(Serving(with_control(api, self.fleet), port=port))
+            self.url, self.bucket = serving.url, site.bucket
+            self.kubeconfig = temporary / "kubeconfig"
+            self.kubeconfig.write_text(kubeconfig(serving.url))
+            self._stack = stack.pop_all()
 
     def __enter__(self) -> "Cluster":
         return self

@@ -1,10 +1,10 @@
 """The switches of an emulated cluster over HTTP, beside its API: what happens to which node.
 
-`GET /emulator` tells the nodes and what is being done to them; `POST /emulator/nodes/NAME/maintenance`, `…/reclaim` and
-`…/host-error` begin a procedure. No Kubernetes has a path of that name.
+`GET /emulator` tells the nodes and what is being done to them; `POST /emulator/nodes/NAME/maintenance`, `…/reclaim`,
+`…/host-error` and `…/partition` begin a procedure. No Kubernetes has a path of that name.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.applications import Starlette
@@ -24,7 +24,7 @@ def with_control(api: Application, fleet: Fleet) -> Application:
         nodes = {name: _told(fleet, name) for name in fleet.names()}
         return JSONResponse({"nodes": nodes, "procedures": sorted(STEPS)})
 
-    def begin(kind: Kind) -> Callable[[Request], Any]:
+    def begin(kind: Kind) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             name = request.path_params["name"]
             if name not in fleet.names():

@@ -1,25 +1,24 @@
 """What the API server fills in where a manifest says nothing.
 
-Kubernetes `pkg/apis/{core,batch,apps}/v1/defaults.go` and the admission plugins ServiceAccount, Priority and
-DefaultTolerationSeconds, 2026-11-30; the fields that matter to a job and its pods.
+Kubernetes `pkg/apis/{core,batch,apps}/v1/defaults.go` and the admission plugins ServiceAccount and Priority,
+2026-11-30; the fields that matter to a job and its pods.
 """
 
 import base64
 from typing import Any
 
+from outlast.emulate.kubernetes.job_pods import job_labels
+from outlast.emulate.kubernetes.pods import GRACE_SECONDS
+from outlast.emulate.kubernetes.scheduling import requests_of
+from outlast.emulate.kubernetes.taints import with_defaults
+
 Json = dict[str, Any]
 
-JOB_BACKOFF_LIMIT = 6
-GRACE_SECONDS = 30
+_BACKOFF_LIMIT = 6
 _NO_LIMIT = 2**31 - 1  # backoffLimit where each index has its own
-_NOT_READY_SECONDS = 300  # how long a pod stays on a node that is not ready
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
-_FILE_MODE = 0o644
+FILE_MODE = 0o644
 _VOLUME_FILES = ("configMap", "secret", "downwardAPI", "projected")
-_HOLDERS = {
-    "node.kubernetes.io/not-ready": _NOT_READY_SECONDS,
-    "node.kubernetes.io/unreachable": _NOT_READY_SECONDS,
-}
 
 
 def fill(made: Json) -> None:
@@ -51,7 +50,7 @@ def _job(made: Json) -> None:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
     per_index = "backoffLimitPerIndex" in spec
-    spec.setdefault("backoffLimit", _NO_LIMIT if per_index else JOB_BACKOFF_LIMIT)
+    spec.setdefault("backoffLimit", _NO_LIMIT if per_index else _BACKOFF_LIMIT)
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
     spec.setdefault("manualSelector", False)
@@ -165,7 +164,7 @@ def _volume(volume: Json) -> None:
         volume["emptyDir"] = {}
     for source in _VOLUME_FILES:
         if source in volume:
-            volume[source].setdefault("defaultMode", _FILE_MODE)
+            volume[source].setdefault("defaultMode", FILE_MODE)
     if "hostPath" in volume:
         volume["hostPath"].setdefault("type", "")
 
@@ -178,17 +177,8 @@ def admit_pod(made: Json, *, priority: int, preemption: str) -> None:
     spec.setdefault("enableServiceLinks", True)
     spec.setdefault("priority", priority)
     spec.setdefault("preemptionPolicy", preemption)
-    tolerations = spec.setdefault("tolerations", [])
-    for taint, seconds in _HOLDERS.items():
-        if not any(_tolerates(one, taint) for one in tolerations):
-            tolerations.append(
-                {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
-            )
+    spec["tolerations"] = with_defaults(spec.get("tolerations") or (), requests_of(made))
     made["status"] = {"phase": "Pending", "qosClass": quality(spec)}
-
-
-def _tolerates(toleration: Json, taint: str) -> bool:
-    return toleration.get("key") in (None, "", taint) and toleration.get("effect") in (None, "", "NoExecute")
 
 
 def quality(spec: Json) -> str:
@@ -210,13 +200,7 @@ def own_pods(made: Json) -> None:
     spec, meta = made["spec"], made["metadata"]
     if spec.get("manualSelector"):
         return
-    mine = {
-        "batch.kubernetes.io/controller-uid": meta["uid"],
-        "batch.kubernetes.io/job-name": meta["name"],
-        "controller-uid": meta["uid"],
-        "job-name": meta["name"],
-    }
     labels = spec["template"]["metadata"].setdefault("labels", {})
-    for name, value in mine.items():
+    for name, value in job_labels(made).items():
         labels.setdefault(name, value)
     spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": meta["uid"]}}

@@ -10,7 +10,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from outlast.emulate.kubernetes.job_pods import generated_name, owner_reference
+from outlast.emulate.kubernetes.job_pods import owner_reference
+from outlast.emulate.kubernetes.machines import NODE_ADDRESS
+from outlast.emulate.kubernetes.pods import GRACE_SECONDS
 from outlast.emulate.kubernetes.problems import Refused
 from outlast.emulate.kubernetes.site import Site
 
@@ -73,7 +75,7 @@ def _spec(node: str | None) -> Json:
         "containers": [{"name": CONTAINER, "image": _IMAGE}],
         "priorityClassName": "system-node-critical",
         "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": 30,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
         "tolerations": [{"operator": "Exists"}],
         **({"nodeName": node} if node else {}),
     }
@@ -85,7 +87,6 @@ def _pod(node: str, owner: Json, stamp: str) -> Json:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": generated_name(f"{SET_NAME}-"),
             "generateName": f"{SET_NAME}-",
             "namespace": NAMESPACE,
             "labels": LABELS,
@@ -95,9 +96,9 @@ def _pod(node: str, owner: Json, stamp: str) -> Json:
         "status": {
             "phase": "Running",
             "startTime": stamp,
-            "podIP": "127.0.0.1",
-            "podIPs": [{"ip": "127.0.0.1"}],
-            "hostIP": "127.0.0.1",
+            "podIP": NODE_ADDRESS,
+            "podIPs": [{"ip": NODE_ADDRESS}],
+            "hostIP": NODE_ADDRESS,
             "conditions": [
                 {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": stamp}
                 for kind in ("PodScheduled", "Initialized", "ContainersReady", "Ready")

@@ -1,12 +1,14 @@
 """One node's machine: its Node object, its kubelet, its metadata server; switched on and off as a whole."""
 
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from typing import Any
 
+from outlast.emulate import rfc3339
+from outlast.emulate.kubernetes import conditions
 from outlast.emulate.kubernetes.handler import MaintenanceHandler
 from outlast.emulate.kubernetes.kubelet import Kubelet
 from outlast.emulate.kubernetes.machines import Machine, new_node, ready_conditions
-from outlast.emulate.kubernetes.pod_states import merged
 from outlast.emulate.kubernetes.problems import Refused
 from outlast.emulate.kubernetes.recording import Recorder
 from outlast.emulate.kubernetes.site import Site
@@ -42,7 +44,7 @@ class Host:
 
     def _take_lease(self, node: Json) -> None:
         """As a kubelet does; it is not renewed here, and nobody looks."""
-        stamp = self.site.store.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        stamp = rfc3339.in_microseconds(self.site.store.now())
         owner = {"apiVersion": "v1", "kind": "Node", "name": self.name, "uid": node["metadata"]["uid"]}
         self.site.store.create(
             {
@@ -73,16 +75,12 @@ class Host:
         """What the node's conditions say: "True", "False" or, for all of them, "Unknown"."""
         stamp = self.site.store.timestamp()
         new = ready_conditions(ready, stamp, reason, message)
-
-        def edit(node: Json) -> None:
-            node["status"]["conditions"] = merged(node["status"].get("conditions", ()), new)
-
         with suppress(Refused):  # it was deleted
-            node = self.site.store.change("Node", self.name, "", edit)
+            node = self.site.store.change("Node", self.name, "", lambda found: conditions.add(found, new))
             if ready != "True":
                 self._recorder.say(node, "NodeNotReady", f"Node {self.name} status is now: NodeNotReady")
 
-    def edit(self, change: Any) -> None:
+    def edit(self, change: Callable[[Json], None]) -> None:
         """Changes the node object, if it is there."""
         with suppress(Refused):
             self.site.store.change("Node", self.name, "", change)

@@ -14,13 +14,13 @@ Json = dict[str, Any]
 class Image:
     """What an image's name stands for.
 
-    `entry_point` and `arguments` are those of the image (ENTRYPOINT and CMD), `folder` its working directory, which
-    every container has for itself: what it writes there is lost with it. `environment`: the image's variables.
+    `entry_point` and `arguments` are those of the image (ENTRYPOINT and CMD), `environment` its variables (ENV), and
+    `working_folder` is where it starts (WORKDIR), which every container has for itself: what it writes there is lost.
     """
 
     entry_point: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
-    folder: Path = Path("/")
+    working_folder: Path = Path("/")
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def command_of(self, container: Json) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from outlast.emulate.kubernetes.pods import is_deleted, phase_of
+
 Json = dict[str, Any]
 Action = Literal["FailJob", "FailIndex", "Ignore", "Count"]
 
@@ -36,9 +38,8 @@ def judge(job: Json, pod: Json) -> Verdict:
 
 
 def replaces_only_failed(job: Json) -> bool:
-    """Whether a pod that is still ending keeps its successor waiting."""
-    spec = job["spec"]
-    return spec.get("podReplacementPolicy") == "Failed" or "podFailurePolicy" in spec
+    """Whether a pod that is still ending keeps its successor waiting; so it is wherever there is a podFailurePolicy."""
+    return bool(job["spec"]["podReplacementPolicy"] == "Failed")
 
 
 def has_failed(job: Json, pod: Json) -> bool:
@@ -47,21 +48,6 @@ def has_failed(job: Json, pod: Json) -> bool:
     if phase == "Failed":
         return True
     return not replaces_only_failed(job) and is_deleted(pod) and phase != "Succeeded"
-
-
-def phase_of(pod: Json) -> str:
-    """Pending, Running, Succeeded or Failed."""
-    return str(pod.get("status", {}).get("phase", "Pending"))
-
-
-def is_deleted(pod: Json) -> bool:
-    """Whether somebody has asked for its deletion."""
-    return bool(pod["metadata"].get("deletionTimestamp"))
-
-
-def is_over(pod: Json) -> bool:
-    """Whether the pod has reached a phase that it cannot leave."""
-    return phase_of(pod) in ("Succeeded", "Failed")
 
 
 def _match(rule: Json, pod: Json) -> str | None:
@@ -75,7 +61,7 @@ def _match(rule: Json, pod: Json) -> str | None:
         return None
     found = {(one.get("type"), one.get("status")) for one in pod.get("status", {}).get("conditions", ())}
     for pattern in rule.get("onPodConditions") or ():
-        if (pattern["type"], pattern.get("status", "True")) in found:
+        if (pattern["type"], pattern["status"]) in found:
             return f"Pod {namespace}/{name} has condition {pattern['type']}"
     return None
 

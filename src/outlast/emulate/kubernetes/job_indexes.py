@@ -42,7 +42,7 @@ def read(text: str | None) -> set[int]:
 
 def is_indexed(job: Json) -> bool:
     """Whether each pod has a number of its own."""
-    return bool(job["spec"].get("completionMode") == "Indexed")
+    return bool(job["spec"]["completionMode"] == "Indexed")
 
 
 def limits_each_index(job: Json) -> bool:

@@ -7,17 +7,16 @@ five letters of k8s.io/apimachinery, util/rand.
 """
 
 import copy
-import secrets
 from collections.abc import Mapping
 from typing import Any
 
 from outlast.emulate.kubernetes.job_indexes import INDEX
+from outlast.emulate.names import SUFFIX_LETTERS
 
 Json = dict[str, Any]
 TRACKING = "batch.kubernetes.io/job-tracking"
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
-_LONGEST_PREFIX = 57  # of a generated name, which has 63 characters at most, a dash and five letters in it
+_LONGEST_PREFIX = 63 - SUFFIX_LETTERS  # of a generated name
 
 
 def job_labels(job: Json) -> dict[str, str]:
@@ -32,21 +31,22 @@ def job_labels(job: Json) -> dict[str, str]:
 
 
 def new_pod(job: Json, index: int | None = None, annotations: Mapping[str, str] | None = None) -> Json:
-    """A pod of the Job, with a name of its own; `index` for an Indexed Job."""
+    """A pod of the Job, which is named when it is made; `index` for an Indexed Job."""
     template = copy.deepcopy(job["spec"]["template"])
     own, spec = template.get("metadata", {}), template["spec"]
-    name, prefix = job["metadata"]["name"], job["metadata"]["name"]
+    name = job["metadata"]["name"]
+    prefix = f"{name}-"
     labels = {**own.get("labels", {}), **job_labels(job)}
     notes = {**own.get("annotations", {}), **(annotations or {})}
     if index is not None:
-        prefix = f"{name}-{index}"
+        end = f"-{index}-"
+        prefix = name[: _LONGEST_PREFIX - len(end)] + end  # the index stays in it, however long the Job's name is
         labels[INDEX] = notes[INDEX] = str(index)
-        spec["hostname"] = prefix
+        spec["hostname"] = f"{name}-{index}"
         for container in (*spec.get("initContainers", ()), *spec["containers"]):
             _tell_index(container)
     metadata = {
-        "name": generated_name(f"{prefix}-"),
-        "generateName": f"{prefix}-",
+        "generateName": prefix,
         "namespace": job["metadata"]["namespace"],
         "labels": labels,
         "annotations": notes,
@@ -68,11 +68,6 @@ def owner_reference(owner: Json, version: str, kind: str) -> Json:
         "controller": True,
         "blockOwnerDeletion": True,
     }
-
-
-def generated_name(prefix: str) -> str:
-    """A name that begins so and ends in five letters."""
-    return prefix[:_LONGEST_PREFIX] + "".join(secrets.choice(_LETTERS) for _ in range(5))
 
 
 def _tell_index(container: Json) -> None:

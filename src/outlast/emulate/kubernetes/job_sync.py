@@ -1,6 +1,6 @@
 """What a Job needs now: pods to make and to end, and its status; a pure function of the Job, its pods and the time.
 
-Facts as of 2026-11-30, Kubernetes, "Jobs": backoffLimit 6 by default, pods are replaced after 10 s, 20 s, 40 s … and
+Facts as of 2026-11-30, Kubernetes, "Jobs": pods are replaced after 10 s, 20 s, 40 s … and
 6 min at most, by their failures since the last success; ignored failures lengthen that delay too
 (kubernetes/kubernetes#130881). activeDeadlineSeconds ends the Job whatever its backoffLimit. From 1.31 on a Job whose
 end is decided first has the condition FailureTarget or SuccessCriteriaMet, and Failed or Complete once its pods are
@@ -13,21 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outlast.emulate.kubernetes import job_indexes
-from outlast.emulate.kubernetes.job_failures import (
-    has_failed,
-    is_deleted,
-    is_over,
-    judge,
-    phase_of,
-    replaces_only_failed,
-)
+from outlast.emulate.kubernetes.job_failures import has_failed, judge, replaces_only_failed
 from outlast.emulate.kubernetes.job_indexes import index_of
 from outlast.emulate.kubernetes.job_pods import TRACKING, new_pod
+from outlast.emulate.kubernetes.pods import is_deleted, is_over, is_ready, phase_of
 
 Json = dict[str, Any]
-BACKOFF_LIMIT = 6
 FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 10.0, 360.0
-_LIMITLESS = 2**31 - 1  # backoffLimit's default where each index has a limit of its own
 _REACHED = ("CompletionsReached", "Reached expected number of succeeded pods")
 
 
@@ -70,7 +62,10 @@ def finished(job: Json) -> str | None:
 
 
 def decide(job: Json, pods: Sequence[Json], memory: Memory, *, now: float, stamp: str) -> Decision:
-    """One look at a Job and all its pods. `now` on the platform's clock, `stamp` the same as the API writes it."""
+    """One look at a Job, whose defaults are filled in, and all its pods.
+
+    `now` is on the platform's clock, `stamp` the same as the API writes it.
+    """
     return _Look(job, pods, memory, now, stamp).decision()
 
 
@@ -87,11 +82,9 @@ class _Look:
     def __init__(self, job: Json, pods: Sequence[Json], memory: Memory, now: float, stamp: str) -> None:
         self.job, self.pods, self.now, self.stamp = job, pods, now, stamp
         self.spec: Json = job["spec"]
-        if "completions" not in self.spec and "parallelism" not in self.spec:
-            self.spec = {**self.spec, "completions": 1}
         self.status: Json = copy.deepcopy(job.get("status") or {})
         self.indexed = job_indexes.is_indexed(job)
-        self.suspended = bool(self.spec.get("suspend"))
+        self.suspended = bool(self.spec["suspend"])
         self.uncounted = [pod for pod in pods if TRACKING in pod["metadata"].get("finalizers", ())]
         self.active = [pod for pod in pods if not is_over(pod) and not is_deleted(pod)]
         self.ending = [pod for pod in pods if not is_over(pod) and is_deleted(pod)]
@@ -158,7 +151,7 @@ class _Look:
     def _numbers(self, *, made: int, ended: int) -> None:
         self.status["active"] = len(self.active) + made
         self.status["terminating"] = len(self.ending) + ended
-        self.status["ready"] = sum(_is_ready(pod) for pod in self.active)
+        self.status["ready"] = sum(is_ready(pod) for pod in self.active)
         self.status["failed"], self.status["succeeded"] = self.failed, self.succeeded
         self.status["uncountedTerminatedPods"] = {}
         for name in ("active", "failed", "succeeded"):
@@ -195,7 +188,7 @@ class _Look:
         for pod in self.pods:
             if has_failed(self.job, pod) and (message := judge(self.job, pod).message) is not None:
                 return "PodFailurePolicy", message
-        limit = self.spec.get("backoffLimit", _LIMITLESS if job_indexes.limits_each_index(self.job) else BACKOFF_LIMIT)
+        limit = self.spec["backoffLimit"]
         if self.failed > limit or self._restarts_exceed(limit):
             return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         if (most := self.spec.get("activeDeadlineSeconds")) is not None and self.memory.started_at is not None:
@@ -255,7 +248,7 @@ class _Look:
 
     def _steer(self) -> tuple[list[Json], list[Json]]:
         """Pods that are too many, and those that are missing and may be made now."""
-        parallelism, completions = self.spec.get("parallelism", 1), self.spec.get("completions")
+        parallelism, completions = self.spec["parallelism"], self.spec.get("completions")
         if completions is None:
             wanted = len(self.active) if self.succeeded else parallelism
         else:
@@ -329,8 +322,3 @@ def _failures(pod: Json) -> int:
 
 def _names(pods: Sequence[Json]) -> tuple[str, ...]:
     return tuple(pod["metadata"]["name"] for pod in pods)
-
-
-def _is_ready(pod: Json) -> bool:
-    conditions = pod.get("status", {}).get("conditions", ())
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

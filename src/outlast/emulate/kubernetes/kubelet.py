@@ -9,19 +9,22 @@ rejected.
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from outlast.clock import parse_duration
 from outlast.emulate.kubernetes import pod_states
+from outlast.emulate.kubernetes.conditions import disruption
 from outlast.emulate.kubernetes.handler import is_handler
 from outlast.emulate.kubernetes.images import find_image
-from outlast.emulate.kubernetes.job_failures import is_deleted, is_over
+from outlast.emulate.kubernetes.machines import NODE_ADDRESS
 from outlast.emulate.kubernetes.pod_environment import ConfigError, expanded, variables
 from outlast.emulate.kubernetes.pod_process import PodProcess
 from outlast.emulate.kubernetes.pod_volumes import Places, Volumes
-from outlast.emulate.kubernetes.pod_worker import GRACE_SECONDS, Ending, Making, PodWorker, folder_of
+from outlast.emulate.kubernetes.pod_worker import Ending, Making, PodWorker, folder_of
+from outlast.emulate.kubernetes.pods import is_critical, is_deleted, is_over, own_grace_seconds
 from outlast.emulate.kubernetes.problems import Refused
 from outlast.emulate.kubernetes.recording import Recorder
 from outlast.emulate.kubernetes.site import Site
@@ -29,20 +32,10 @@ from outlast.emulate.kubernetes.watching import WatchEvent
 
 Json = dict[str, Any]
 SHUTDOWN_MESSAGE = "Pod was terminated in response to imminent node shutdown."
-_CRITICAL = ("system-node-critical", "system-cluster-critical")
-POD_ADDRESS = "127.0.0.1"  # all pods and nodes are this machine
 _JOIN_SECONDS = 10.0
 _GRACE = "OUTLAST_GRACE"
-
-
-def own_grace(pod: Json) -> float:
-    """The grace that the pod asks for, in the platform's seconds."""
-    return float(pod["spec"].get("terminationGracePeriodSeconds", GRACE_SECONDS))
-
-
-def is_critical(pod: Json) -> bool:
-    """Whether a node's shutdown ends it last."""
-    return pod["spec"].get("priorityClassName") in _CRITICAL
+# Of a termination message, and of what is taken of a log for one (Kubernetes, "Determine the Reason for Pod Failure").
+_MESSAGE_BYTES, _MESSAGE_LINES, _MESSAGE_OF_LOG = 4096, 80, 2048
 
 
 class Kubelet:
@@ -102,8 +95,8 @@ class Kubelet:
             chosen = [(pod, worker) for pod, worker in running if is_critical(pod) == critical]
             for pod, worker in chosen:
                 stamp = self._store.timestamp()
-                condition = pod_states.disruption("TerminationByKubelet", SHUTDOWN_MESSAGE, stamp)
-                worker.end(Ending(min(own_grace(pod), grace), "Terminated", SHUTDOWN_MESSAGE, condition))
+                condition = disruption("TerminationByKubelet", SHUTDOWN_MESSAGE, stamp)
+                worker.end(Ending(min(own_grace_seconds(pod), grace), "Terminated", SHUTDOWN_MESSAGE, condition))
             for _, worker in chosen:
                 worker.finished.wait(max(0.0, begin + here(until) - time.monotonic()))
 
@@ -188,7 +181,7 @@ class Kubelet:
         with suppress(Refused):  # it is gone already
             self._store.delete("Pod", meta["name"], meta["namespace"], grace_seconds=0, uid=meta["uid"])
 
-    def _change(self, pod: Json, edit: Any) -> None:
+    def _change(self, pod: Json, edit: Callable[[Json], None]) -> None:
         meta = pod["metadata"]
         if not self._reaches_api():
             return
@@ -243,6 +236,8 @@ class Kubelet:
         command = [expanded(word, environment) for word in image.command_of(container)]
         if not command:
             raise ConfigError("no command specified")
+        mounts = volumes.mounts(container, environment)
+        told = volumes.last_words(container, number)
         self._site.logs.start(uid, name)
 
         def log(line: str) -> None:
@@ -250,13 +245,23 @@ class Kubelet:
 
         return PodProcess(
             command,
-            folder=Path(container.get("workingDir") or image.folder),
+            folder=Path(container.get("workingDir") or image.working_folder),
             environment=self._scaled(pod, environment),
             root=self._folder(pod) / "roots" / f"{name}-{number}",
-            mounts=volumes.mounts(container),
+            mounts=(*mounts, told),
             log=log,
             no_more=lambda: self._site.logs.end(uid, name),
+            last_words=lambda code: self._last_words(uid, container, told.source, code),
         )
+
+    def _last_words(self, uid: str, container: Json, file: Path, code: int) -> str:
+        """A container's termination message: what it wrote to the file for that, or the end of its log."""
+        written = file.read_bytes()[:_MESSAGE_BYTES].decode(errors="replace")
+        if written or code == 0 or container.get("terminationMessagePolicy") != "FallbackToLogsOnError":
+            return written
+        log = self._site.logs.find(uid, container["name"])
+        lines = log.lines[-_MESSAGE_LINES:] if log is not None else []
+        return "".join(f"{line.text}\n" for line in lines)[-_MESSAGE_OF_LOG:]
 
     def _told(self, pod: Json) -> dict[str, str]:
         """What a kubelet tells every container."""
@@ -276,7 +281,7 @@ class Kubelet:
         """Where time passes faster, outlast in the pod is told how long its grace is here: nothing else says so."""
         if self._site.scale.factor == 1:
             return environment
-        known = [own_grace(pod)]
+        known = [float(own_grace_seconds(pod))]
         if self._most_grace is not None:
             known.append(self._most_grace)
         if _GRACE in environment:
@@ -284,12 +289,12 @@ class Kubelet:
         return {**environment, _GRACE: f"{self._site.scale.here(min(known)):g}s"}
 
 
-def _accepted(stamp: str) -> Any:
+def _accepted(stamp: str) -> Callable[[Json], None]:
     """The first thing that a kubelet writes of a pod."""
 
     def edit(pod: Json) -> None:
         status = pod.setdefault("status", {})
-        status |= {"startTime": stamp, "hostIP": POD_ADDRESS, "hostIPs": [{"ip": POD_ADDRESS}]}
-        status |= {"podIP": POD_ADDRESS, "podIPs": [{"ip": POD_ADDRESS}]}
+        status |= {"startTime": stamp, "hostIP": NODE_ADDRESS, "hostIPs": [{"ip": NODE_ADDRESS}]}
+        status |= {"podIP": NODE_ADDRESS, "podIPs": [{"ip": NODE_ADDRESS}]}
 
     return edit

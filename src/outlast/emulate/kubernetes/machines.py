@@ -12,7 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from outlast.emulate.serving import LOOPBACK
+
 Json = dict[str, Any]
+NODE_ADDRESS = LOOPBACK  # all nodes and pods are this machine
 VERSION = "v1.33.5-gke.1125000"
 REGION, ZONE = "us-central1", "us-central1-a"
 _SHUTDOWN_SECONDS = (0, 30, 120)
@@ -130,7 +133,7 @@ def _status(name: str, resources: dict[str, str], stamp: str) -> Json:
     return {
         "capacity": dict(resources),
         "allocatable": dict(resources),
-        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}],
+        "addresses": [{"type": "InternalIP", "address": NODE_ADDRESS}, {"type": "Hostname", "address": name}],
         "conditions": ready_conditions("True", stamp),
         "nodeInfo": {
             "machineID": name,

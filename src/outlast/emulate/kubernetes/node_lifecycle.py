@@ -11,17 +11,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from outlast.emulate.kubernetes import conditions
 from outlast.emulate.kubernetes.clock import PlatformClock
-from outlast.emulate.kubernetes.job_failures import is_deleted, is_over
-from outlast.emulate.kubernetes.pod_states import disruption, merged
+from outlast.emulate.kubernetes.pods import is_deleted, is_over
 from outlast.emulate.kubernetes.problems import Refused
 from outlast.emulate.kubernetes.recording import Recorder
-from outlast.emulate.kubernetes.scheduling import tolerates
 from outlast.emulate.kubernetes.store import Store
+from outlast.emulate.kubernetes.taints import UNSCHEDULABLE, set_taints, tolerates
 
 Json = dict[str, Any]
 QUARANTINE_SECONDS = 40.0
-_CORDONED = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 class NodeLifecycle:
@@ -90,31 +89,23 @@ class NodeLifecycle:
             self._store.delete("Pod", meta["name"], meta["namespace"], grace_seconds=0, uid=meta["uid"])
 
     def _doom(self, pod: Json, reason: str, message: str, *, phase: str | None = None) -> None:
-        condition = disruption(reason, message, self._store.timestamp())
+        condition = conditions.disruption(reason, message, self._store.timestamp())
 
         def edit(found: Json) -> None:
-            status = found.setdefault("status", {})
-            status["conditions"] = merged(status.get("conditions", ()), [condition])
+            conditions.add(found, [condition])
             if phase is not None:
-                status["phase"] = phase
+                found["status"]["phase"] = phase
 
         with suppress(Refused):  # it is gone
             self._store.change("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], edit)
 
     def _cordon(self, node: Json) -> None:
         taints = node["spec"].get("taints", [])
-        others = [one for one in taints if one["key"] != _CORDONED["key"]]
-        wanted = [*others, _CORDONED] if node["spec"].get("unschedulable") else others
+        others = [one for one in taints if one["key"] != UNSCHEDULABLE["key"]]
+        wanted = [*others, UNSCHEDULABLE] if node["spec"].get("unschedulable") else others
         if [one["key"] for one in wanted] != [one["key"] for one in taints]:
             with suppress(Refused):  # it is gone
                 self._store.change("Node", node["metadata"]["name"], "", lambda found: set_taints(found, wanted))
-
-
-def set_taints(node: Json, taints: list[Json]) -> None:
-    """Gives a node these taints and no others."""
-    node["spec"]["taints"] = taints
-    if not taints:
-        del node["spec"]["taints"]
 
 
 def _tolerated_seconds(pod: Json, taint: Json) -> float | None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from outlast.emulate.kubernetes.quantities import amount
+from outlast.emulate.quantities import amount
 
 Json = dict[str, Any]
 Find = Callable[[str, str], Json | None]  # a ConfigMap or Secret of the pod's namespace: kind, name
@@ -109,9 +109,13 @@ def _data(kind: str, name: str, find: Find, *, optional: bool) -> dict[str, str]
     return data_of(found)
 
 
-def data_of(found: Json) -> dict[str, str]:
-    """What a ConfigMap or a Secret holds, as text."""
+def data_of(found: Json, *, as_files: bool = False) -> dict[str, str]:
+    """What a ConfigMap or a Secret holds, as text with surrogate escapes; `as_files`: with its binary data."""
     if found["kind"] == "ConfigMap":
-        return {name: str(value) for name, value in (found.get("data") or {}).items()}
-    coded = {name: base64.b64decode(value).decode() for name, value in (found.get("data") or {}).items()}
-    return {**coded, **(found.get("stringData") or {})}
+        text = {name: str(value) for name, value in (found.get("data") or {}).items()}
+        return {**text, **(_decoded(found.get("binaryData")) if as_files else {})}
+    return {**_decoded(found.get("data")), **(found.get("stringData") or {})}
+
+
+def _decoded(data: Json | None) -> dict[str, str]:
+    return {name: base64.b64decode(one).decode(errors="surrogateescape") for name, one in (data or {}).items()}

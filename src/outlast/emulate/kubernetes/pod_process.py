@@ -14,7 +14,7 @@ class PodProcess:
     """A started container. `handle` becomes readable when its first process has ended.
 
     What it writes outside of its mounts is lost with it. `log` gets each line, from a thread, and `no_more` is called
-    after the last. `close` it in the end.
+    after the last. `last_words` gives its termination message, by its exit code. `close` it in the end.
     """
 
     def __init__(
@@ -27,21 +27,26 @@ class PodProcess:
         mounts: tuple[Mount, ...],
         log: Callable[[str], None],
         no_more: Callable[[], None],
+        last_words: Callable[[int], str],
     ) -> None:
-        root.mkdir(parents=True)
+        root.mkdir(parents=True, exist_ok=True)
         reading, writing = os.pipe()
-        self._log, self._no_more = log, no_more
+        self._log, self._no_more, self.last_words = log, no_more, last_words
         self._reader = threading.Thread(target=self._read, args=(reading,), name="outlast-pod-log", daemon=True)
-        with os.fdopen(writing, "wb") as output:
-            self._container = Container(
-                command,
-                folder=folder,
-                environment=environment,
-                stdout=output,
-                stderr=output,
-                isolated=True,
-                view=View(root, mounts, private=True),
-            )
+        try:
+            with os.fdopen(writing, "wb") as output:
+                self._container = Container(
+                    command,
+                    folder=folder,
+                    environment=environment,
+                    stdout=output,
+                    stderr=output,
+                    isolated=True,
+                    view=View(root, mounts, private=True),
+                )
+        except (OSError, ValueError):
+            os.close(reading)
+            raise
         self._reader.start()
         self.start_error = self._container.start_error
         self.identity = f"containerd://{os.urandom(32).hex()}"

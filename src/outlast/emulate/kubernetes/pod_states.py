@@ -50,7 +50,9 @@ class ContainerRecord:
         }
 
 
-def terminated(code: int, started: str, finished: str, identity: str, *, start_error: str | None = None) -> Json:
+def terminated(
+    code: int, started: str, finished: str, identity: str, *, start_error: str | None = None, last_words: str = ""
+) -> Json:
     """The state of a container that has ended; `start_error` of one that could not even begin."""
     reason = "StartError" if start_error is not None else "Completed" if code == 0 else "Error"
     state: Json = {"exitCode": START_ERROR if start_error is not None else code, "reason": reason}
@@ -58,6 +60,8 @@ def terminated(code: int, started: str, finished: str, identity: str, *, start_e
         state["message"] = (
             f"failed to create containerd task: failed to create shim task: OCI runtime create failed: {start_error}"
         )
+    elif last_words:
+        state["message"] = last_words
     return {"terminated": {**state, "startedAt": started, "finishedAt": finished, "containerID": identity}}
 
 
@@ -104,25 +108,3 @@ def conditions(now_phase: str, records: Sequence[ContainerRecord], *, initialize
         {"type": kind, "status": str(value), "lastProbeTime": None, "lastTransitionTime": stamp, **more}
         for kind, (value, more) in truth.items()
     ]
-
-
-def merged(old: Sequence[Json], new: Sequence[Json]) -> list[Json]:
-    """Conditions, each once; the time of one whose status stays the same stays too."""
-    found = {one["type"]: one for one in old}
-    for one in new:
-        before = found.get(one["type"])
-        same = before is not None and before["status"] == one["status"]
-        found[one["type"]] = {**one, "lastTransitionTime": before.get("lastTransitionTime")} if before and same else one
-    return list(found.values())
-
-
-def disruption(reason: str, message: str, stamp: str) -> Json:
-    """The condition that says by whom the pod was ended."""
-    return {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": reason,
-        "message": message,
-        "lastProbeTime": None,
-        "lastTransitionTime": stamp,
-    }

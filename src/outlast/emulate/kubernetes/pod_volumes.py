@@ -6,17 +6,21 @@ volumeAttributes.bucketName, and the annotation gke-gcsfuse/volumes: "true", wit
 bucket is a folder here: that its files are objects is not exercised.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from outlast.containers.container import Mount
-from outlast.emulate.kubernetes.pod_environment import ConfigError, Find, data_of, field_of
+from outlast.containers.container import SHARED_MEMORY, Mount
+from outlast.emulate.kubernetes.defaulting import FILE_MODE
+from outlast.emulate.kubernetes.pod_environment import ConfigError, Find, data_of, expanded, field_of
 
 Json = dict[str, Any]
 GCSFUSE = "gcsfuse.csi.storage.gke.io"
 ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
+# The kinds of volumes that there are, and the settings of those of which only some are.
+KINDS = ("emptyDir", "hostPath", "persistentVolumeClaim", "csi", "configMap", "secret", "downwardAPI")
+HOST_PATHS = ("", "Directory", "DirectoryOrCreate")
 _BUCKET_ANNOTATION = "gke-gcsfuse/volumes"
 
 
@@ -38,7 +42,7 @@ class Places:
 class Volumes:
     """The volumes of one pod; makes their folders. `find` looks a ConfigMap, Secret or claim of the namespace up.
 
-    Raises NotYetMounted for one that is missing, and for what is not known here.
+    Raises NotYetMounted for one that is missing. All containers of a pod share their memory, which goes with it.
     """
 
     def __init__(self, pod: Json, places: Places, find: Find) -> None:
@@ -55,24 +59,30 @@ class Volumes:
         }
         for volume in pod["spec"].get("volumes", ()):
             kind = next((key for key in volume if key != "name"), "emptyDir")
-            if kind not in kinds:
-                raise NotYetMounted(f'volume "{volume["name"]}" is of a kind that the emulator does not have: {kind}')
             self._folders[volume["name"]] = kinds[kind](volume["name"], volume.get(kind) or {})
 
-    def mounts(self, container: Json) -> tuple[Mount, ...]:
+    def mounts(self, container: Json, environment: Mapping[str, str]) -> tuple[Mount, ...]:
         """What a container has where. Raises ConfigError for a mount of no volume."""
-        found = []
+        found = [Mount(_made(self._places.pod / "volumes" / ".shm"), SHARED_MEMORY)]
         for one in container.get("volumeMounts", ()):
             if one["name"] not in self._folders:
                 raise ConfigError(f'volume mount "{one["name"]}" names no volume of the pod')
             folder, read_only = self._folders[one["name"]]
-            if one.get("subPath"):
-                folder = folder / one["subPath"]
-                folder.mkdir(parents=True, exist_ok=True)
+            if below := one.get("subPath") or expanded(one.get("subPathExpr", ""), environment):
+                if "$(" in below or ".." in below.split("/"):
+                    raise ConfigError(f'subPath "{below}" of volume mount "{one["name"]}" cannot be')
+                folder = folder / below if (folder / below).exists() else _made(folder / below)
             found.append(Mount(folder, Path(one["mountPath"]), bool(one.get("readOnly")) or read_only))
         if self._has_account() and all(str(mount.target) != ACCOUNT_FOLDER for mount in found):
             found.append(Mount(self._places.account, Path(ACCOUNT_FOLDER), read_only=True))
         return tuple(found)
+
+    def last_words(self, container: Json, number: int) -> Mount:
+        """The file for the termination message of one start of a container."""
+        file = _made(self._places.pod / "volumes" / ".last-words") / f"{container['name']}-{number}"
+        file.touch()
+        file.chmod(0o666)
+        return Mount(file, Path(container.get("terminationMessagePath") or "/dev/termination-log"))
 
     def _has_account(self) -> bool:
         return bool(self._pod["spec"].get("automountServiceAccountToken", True))
@@ -80,24 +90,20 @@ class Volumes:
     def _empty(self, name: str, _: Json) -> tuple[Path, bool]:
         return _made(self._places.pod / "volumes" / name), False
 
-    def _host(self, name: str, wanted: Json) -> tuple[Path, bool]:
-        folder, kind = self._places.node / wanted["path"].lstrip("/"), wanted.get("type", "")
-        if kind == "Directory" and not folder.is_dir():
+    def _host(self, _: str, wanted: Json) -> tuple[Path, bool]:
+        folder = self._places.node / wanted["path"].lstrip("/")
+        if wanted.get("type") == "Directory" and not folder.is_dir():
             raise NotYetMounted(f"hostPath type check failed: {wanted['path']} is not a directory")
-        if kind not in ("", "Directory", "DirectoryOrCreate"):
-            raise NotYetMounted(f"hostPath of type {kind} is not known here: the emulator's nodes have folders only")
         return _made(folder), False
 
-    def _claim(self, name: str, wanted: Json) -> tuple[Path, bool]:
+    def _claim(self, _: str, wanted: Json) -> tuple[Path, bool]:
         claim = wanted["claimName"]
         if self._find("PersistentVolumeClaim", claim) is None:
             raise NotYetMounted(f'persistentvolumeclaim "{claim}" not found')
         namespace = self._pod["metadata"]["namespace"]
         return _made(self._places.claims / f"{namespace}_{claim}"), bool(wanted.get("readOnly"))
 
-    def _bucket(self, name: str, wanted: Json) -> tuple[Path, bool]:
-        if wanted.get("driver") != GCSFUSE:
-            raise NotYetMounted(f"driver name {wanted.get('driver')} not found in the list of registered CSI drivers")
+    def _bucket(self, _: str, wanted: Json) -> tuple[Path, bool]:
         if self._pod["metadata"].get("annotations", {}).get(_BUCKET_ANNOTATION) != "true":
             raise NotYetMounted(
                 f'failed to find the sidecar container in Pod spec: it lacks annotation {_BUCKET_ANNOTATION}: "true"'
@@ -117,25 +123,31 @@ class Volumes:
         found = self._find(kind, of)
         if found is None and not wanted.get("optional"):
             raise NotYetMounted(f'{kind.lower()} "{of}" not found')
-        data = data_of(found) if found is not None else {}
+        data = data_of(found, as_files=True) if found is not None else {}
         items = wanted.get("items")
+        if missing := [one["key"] for one in items or () if one["key"] not in data and not wanted.get("optional")]:
+            raise NotYetMounted(f"references non-existent {kind.lower()} key: {missing[0]}")
+        mode = wanted.get("defaultMode", FILE_MODE)
         if items:
-            data = {one["path"]: data[one["key"]] for one in items if one["key"] in data}
-        return self._written(name, data.items())
+            chosen = [one for one in items if one["key"] in data]
+            files = [(one["path"], data[one["key"]], one.get("mode", mode)) for one in chosen]
+        else:
+            files = [(path, text, mode) for path, text in data.items()]
+        return self._written(name, files)
 
     def _downward(self, name: str, wanted: Json) -> tuple[Path, bool]:
-        items = wanted.get("items", ())
+        items, mode = wanted.get("items", ()), wanted.get("defaultMode", FILE_MODE)
         if any("fieldRef" not in one for one in items):
             raise NotYetMounted("a downwardAPI volume gives fields only here")
-        return self._written(
-            name, [(one["path"], field_of(self._pod, one["fieldRef"]["fieldPath"])) for one in items]
-        ), True
+        fields = [(one, field_of(self._pod, one["fieldRef"]["fieldPath"])) for one in items]
+        return self._written(name, [(one["path"], text, one.get("mode", mode)) for one, text in fields]), True
 
-    def _written(self, name: str, files: Iterable[tuple[str, str]]) -> Path:
+    def _written(self, name: str, files: Iterable[tuple[str, str, int]]) -> Path:
         folder = _made(self._places.pod / "volumes" / name)
-        for path, text in files:
+        for path, text, mode in files:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(text)
+            (folder / path).write_bytes(text.encode(errors="surrogateescape"))
+            (folder / path).chmod(mode)
         return folder
 
 

@@ -1,9 +1,10 @@
 """One pod on one node: its containers as processes, from the first to the end that it has, or that somebody gives it.
 
-Facts as of 2026-11-30. Kubernetes, "Pod lifecycle": init containers one after the other; at the end preStop, then
-SIGTERM to the first process of each container, and SIGKILL once the grace is over, of which preStop is a part. The
-second restart of a container waits 10 s, the next 20 s, 40 s … and 5 min at most. A pod that is told to end stays
-Running until its containers are gone (pkg/kubelet/status, mergePodStatus).
+Facts as of 2026-11-30. Kubernetes, "Pod lifecycle": init containers one after the other; at the end each container's
+preStop, then SIGTERM to its first process, and SIGKILL once the grace is over, of which preStop is a part; a preStop
+that takes all of it leaves 2 s. A pod past its activeDeadlineSeconds is Failed, however its containers ended
+(pkg/kubelet, generateAPIPodStatus). The second restart of a container waits 10 s, the next 20 s, 40 s … and 5 min at
+most. A pod that is told to end stays Running until its containers are gone (pkg/kubelet/status, mergePodStatus).
 """
 
 import os
@@ -17,18 +18,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from outlast.emulate.kubernetes import pod_states
+from outlast.emulate import rfc3339
+from outlast.emulate.kubernetes import conditions, pod_states
 from outlast.emulate.kubernetes.images import ImageMissing
 from outlast.emulate.kubernetes.pod_environment import ConfigError
 from outlast.emulate.kubernetes.pod_process import PodProcess
 from outlast.emulate.kubernetes.pod_states import ContainerRecord
 from outlast.emulate.kubernetes.pod_volumes import NotYetMounted, Volumes
+from outlast.emulate.kubernetes.pods import own_grace_seconds
 from outlast.emulate.scale import TimeScale
 
 Json = dict[str, Any]
-GRACE_SECONDS = 30
+_LEAST_GRACE_SECONDS = 2.0
 _FIRST_RESTART_SECONDS, _LONGEST_RESTART_SECONDS = 10.0, 300.0
 _MOUNT_AGAIN_SECONDS = 2.0
+_WAITS: dict[type[Exception], str] = {ImageMissing: "ErrImagePull", ConfigError: "CreateContainerConfigError"}
 _LONGEST_WAIT_SECONDS = 600.0
 _PAST_DEADLINE = "Pod was active on the node longer than the specified deadline"
 
@@ -41,6 +45,7 @@ class Ending:
     reason: str = ""
     message: str = ""
     condition: Json | None = None
+    fails: bool = False  # whatever its containers left with
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +80,9 @@ class PodWorker:
         self._lock = threading.Lock()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._ending: Ending | None = None
-        self._kill_at = self._term_at = float("inf")
-        self._signalled = self._killed = False
+        self._ends: dict[str, tuple[float, float]] = {}  # monotonic: when a container gets SIGTERM, and SIGKILL
+        self._signalled: set[str] = set()
+        self._killed: set[str] = set()
         self._gone = False
         self._started_at = time.monotonic()
         self._reported: Json = {}
@@ -90,14 +96,12 @@ class PodWorker:
     def end(self, ending: Ending) -> None:
         """Ends the pod with a grace; the first reason stays, and a later call may only shorten the grace."""
         with self._lock:
-            now = time.monotonic()
-            if self._ending is None:
-                self._ending = ending
-                sleeps = [_sleep_before(one) for one in self._spec["containers"]]
-                self._term_at = now + self._scale.here(min(max(sleeps), ending.grace_seconds))
-            self._kill_at = min(self._kill_at, now + self._scale.here(ending.grace_seconds))
-            if ending.grace_seconds <= 0:
-                self._term_at = min(self._term_at, now)
+            now, grace = time.monotonic(), ending.grace_seconds
+            self._ending = self._ending or ending
+            for name, container in self._containers.items():
+                ends = [now + self._scale.here(seconds) for seconds in seconds_to_its_end(container, grace)]
+                term, kill = self._ends.get(name, ends)
+                self._ends[name] = min(term, ends[0]), min(kill, ends[1])
         self._poke()
 
     def abandon(self) -> None:
@@ -138,7 +142,7 @@ class PodWorker:
     def _advance(self) -> None:
         now, most = time.monotonic(), self._spec.get("activeDeadlineSeconds")
         if self._ending is None and most is not None and now >= self._started_at + self._scale.here(most):
-            self.end(Ending(self._own_grace(), "DeadlineExceeded", _PAST_DEADLINE))
+            self.end(Ending(own_grace_seconds(self._pod), "DeadlineExceeded", _PAST_DEADLINE, fails=True))
         if self._ending is not None:
             self._bring_to_end(now)
             return
@@ -152,13 +156,13 @@ class PodWorker:
             self._start_if_due(record, now)
 
     def _bring_to_end(self, now: float) -> None:
-        if now >= self._term_at and not self._signalled:
-            self._signalled = True
-            for process in self._processes.values():
+        for name, process in self._processes.items():
+            term, kill = self._ends[name]
+            if now >= term and name not in self._signalled:
+                self._signalled.add(name)
                 process.terminate()
-        if now >= self._kill_at and not self._killed:
-            self._killed = True
-            for process in self._processes.values():
+            if now >= kill and name not in self._killed:
+                self._killed.add(name)
                 process.kill()
 
     def _mount(self, now: float) -> bool:
@@ -166,7 +170,7 @@ class PodWorker:
             return False
         try:
             self._volumes = self._making.mount()
-        except (NotYetMounted, ConfigError) as error:
+        except (NotYetMounted, ConfigError, OSError) as error:
             self._due[""] = now + self._scale.here(_MOUNT_AGAIN_SECONDS)
             self._making.say("FailedMount", f"MountVolume.SetUp failed: {error}", True)
             return False
@@ -180,8 +184,8 @@ class PodWorker:
         number = self._starts.get(record.name, 0)
         try:
             process = self._making.start(self._containers[record.name], self._volumes, number)
-        except (ConfigError, ImageMissing) as error:
-            reason = "ErrImagePull" if isinstance(error, ImageMissing) else "CreateContainerConfigError"
+        except (ConfigError, ImageMissing, OSError, ValueError) as error:  # of a process that cannot be made
+            reason = _WAITS.get(type(error), "CreateContainerError")
             record.state = {"waiting": {"reason": reason, "message": str(error)}}
             self._due[record.name] = now + self._scale.here(_MOUNT_AGAIN_SECONDS)
             self._making.say("Failed", f"Error: {error}", True)
@@ -217,7 +221,14 @@ class PodWorker:
             started = record.state.get("running", {}).get("startedAt") or _stamp()
             code = process.close()
             del self._processes[record.name]
-            ended = pod_states.terminated(code, started, _stamp(), record.identity, start_error=process.start_error)
+            ended = pod_states.terminated(
+                code,
+                started,
+                _stamp(),
+                record.identity,
+                start_error=process.start_error,
+                last_words=process.last_words(code),
+            )
             record.state = ended
             if self._restarts(record, code):
                 self._restart_later(record, ended)
@@ -248,17 +259,14 @@ class PodWorker:
     def _moments(self) -> list[float]:
         """When something that has not been done yet is due."""
         if self._ending is not None:
-            return [
-                moment for moment, done in ((self._term_at, self._signalled), (self._kill_at, self._killed)) if not done
-            ]
+            ends = [(name, *self._ends[name]) for name in self._processes]
+            terms = [term for name, term, _ in ends if name not in self._signalled]
+            return terms + [kill for name, _, kill in ends if name not in self._killed]
         most = self._spec.get("activeDeadlineSeconds")
         limit = [self._started_at + self._scale.here(most)] if most is not None else []
         return [*limit, *self._due.values()]
 
     # What is said of it
-
-    def _own_grace(self) -> float:
-        return float(self._spec.get("terminationGracePeriodSeconds", GRACE_SECONDS))
 
     def _is_over(self) -> bool:
         return not self._processes and self._phase() in ("Succeeded", "Failed")
@@ -272,7 +280,8 @@ class PodWorker:
             return "Running"
         if any(record.exit_code != 0 for record in self._init):
             return "Failed" if self._ending is not None else "Pending"
-        return pod_states.phase(self._main, policy, ending=self._ending is not None)
+        found = pod_states.phase(self._main, policy, ending=self._ending is not None)
+        return "Failed" if found == "Succeeded" and self._ending is not None and self._ending.fails else found
 
     def _report(self, *, over: bool) -> None:
         phase, stamp = self._phase(), _stamp()
@@ -294,21 +303,21 @@ class PodWorker:
         self._reported = told
 
         def edit(pod: Json) -> None:
-            kept = pod.setdefault("status", {})
-            kept |= status
-            kept["conditions"] = pod_states.merged(kept.get("conditions", ()), new)
+            pod.setdefault("status", {}).update(status)
+            conditions.add(pod, new)
 
         self._making.report(edit)
 
 
-def _sleep_before(container: Json) -> float:
-    """How long its preStop sleeps."""
+def seconds_to_its_end(container: Json, grace: float) -> tuple[float, float]:
+    """After how long of its pod's grace a container gets SIGTERM, and after how long SIGKILL."""
     hook: Mapping[str, Any] = (container.get("lifecycle") or {}).get("preStop") or {}
-    return float((hook.get("sleep") or {}).get("seconds", 0))
+    sleeps = min(float((hook.get("sleep") or {}).get("seconds", 0)), grace)
+    return sleeps, max(grace, sleeps + _LEAST_GRACE_SECONDS) if sleeps else grace
 
 
 def _stamp() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return rfc3339.in_seconds(datetime.now(UTC))
 
 
 def folder_of(pod: Json, below: Path) -> Path:

@@ -19,12 +19,6 @@ class Refused(Exception):
         super().__init__(message)
         self.code, self.reason, self.message, self.details = code, reason, message, details
 
-    @property
-    def is_of_fields(self) -> bool:
-        """Whether an apply met fields of another writer: trying again would not help."""
-        causes = (self.details or {}).get("causes") or [{}]
-        return bool(causes[0].get("reason") == "FieldManagerConflict")
-
     def status(self) -> Json:
         """The object of kind Status that goes to the client."""
         answer: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}

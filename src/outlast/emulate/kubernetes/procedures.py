@@ -16,12 +16,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal
 
+from outlast.emulate.kubernetes import conditions
 from outlast.emulate.kubernetes.handler import is_handler
 from outlast.emulate.kubernetes.hosts import Host
-from outlast.emulate.kubernetes.job_failures import is_over
-from outlast.emulate.kubernetes.node_lifecycle import set_taints
-from outlast.emulate.kubernetes.pod_states import disruption, merged
+from outlast.emulate.kubernetes.pods import is_over, own_grace_seconds
 from outlast.emulate.kubernetes.problems import Refused
+from outlast.emulate.kubernetes.taints import NOT_READY, UNREACHABLE, set_taints
 
 Json = dict[str, Any]
 Kind = Literal["maintenance", "reclaim", "host-error", "partition"]
@@ -31,7 +31,6 @@ LABEL_SECONDS = 30.0  # "within 60 s"
 MONITOR_GRACE_SECONDS = 50.0
 REPLACEMENT_SECONDS = 90.0
 PARTITION_SECONDS = 420.0  # longer than pods tolerate it, shorter than it takes until GKE repairs a node
-UNREACHABLE = "node.kubernetes.io/unreachable"
 _CLOUD_LOOK_SECONDS = 5.0  # how often the cloud's node controller looks whether the machine of an unready node exists
 _LOOK_SECONDS = 0.02
 _SYSTEM_NAMESPACES = ("kube-system", "kube-public", "gke-managed-system", "gmp-system")
@@ -72,9 +71,13 @@ class Procedure:
         """Since its beginning, in the platform's seconds."""
         return (time.monotonic() - self._begin) * self.host.site.scale.factor
 
+    def record(self, what: str) -> None:
+        """Notes what was done and when, where the node's handler can log no more."""
+        self.trace.append((self.seconds(), what))
+
     def note(self, what: str) -> None:
         """Notes what was done and when, here and in the handler's log."""
-        self.trace.append((self.seconds(), what))
+        self.record(what)
         if self.host.handler is not None:
             self.host.handler.log(what)
 
@@ -118,7 +121,7 @@ def maintenance(run: Procedure) -> None:
     host.metadata.maintain(window)
     run.note("maintenance-event is TERMINATE_ON_HOST_MAINTENANCE")
     run.sleep_until(LABEL_SECONDS)
-    host.edit(_mark)
+    host.edit(mark_for_maintenance)
     run.note(f"Applied node label {ACTIVE_LABEL}=true")
     run.note(f"Applied node taint {ENDING_TAINT['key']}:{ENDING_TAINT['effect']}")
     until = LABEL_SECONDS + window
@@ -131,7 +134,8 @@ def maintenance(run: Procedure) -> None:
     _replace(run)
 
 
-def _mark(node: Json) -> None:
+def mark_for_maintenance(node: Json) -> None:
+    """Gives a node the label and the taint of one whose host will be maintained."""
     node["metadata"].setdefault("labels", {})[ACTIVE_LABEL] = "true"
     others = [one for one in node["spec"].get("taints", ()) if one["key"] != ENDING_TAINT["key"]]
     set_taints(node, [*others, dict(ENDING_TAINT)])
@@ -150,16 +154,11 @@ def _is_system(pod: Json) -> bool:
 def _evict(run: Procedure, pod: Json, left_seconds: float) -> None:
     """As the eviction API does, for whoever has the right to it; no longer than the notice lasts."""
     store, meta = run.host.site.store, pod["metadata"]
-    condition = disruption("EvictionByEvictionAPI", "Eviction API: evicting", store.timestamp())
-    grace = min(int(pod["spec"].get("terminationGracePeriodSeconds", 30)), int(left_seconds))
-
-    def edit(found: Json) -> None:
-        status = found.setdefault("status", {})
-        status["conditions"] = merged(status.get("conditions", ()), [condition])
-
+    condition = conditions.eviction(store.timestamp())
+    grace = min(own_grace_seconds(pod), int(left_seconds))
     run.note(f"Evicting pod {meta['namespace']}/{meta['name']} with a grace of {grace} s")
     with suppress(Refused):  # it ended by itself
-        store.change("Pod", meta["name"], meta["namespace"], edit)
+        store.change("Pod", meta["name"], meta["namespace"], lambda found: conditions.add(found, [condition]))
         store.delete("Pod", meta["name"], meta["namespace"], grace_seconds=grace, uid=meta["uid"])
 
 
@@ -169,7 +168,7 @@ def _replace(run: Procedure) -> None:
     host.power_off()
     host.say_ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
     host.forget()
-    run.trace.append((run.seconds(), "the node is gone"))
+    run.record("the node is gone")
     run.sleep_until(run.seconds() + REPLACEMENT_SECONDS)
     host.switch_on()
     run.note(f"Node {host.name} is replaced; label and taint are gone")
@@ -198,7 +197,7 @@ def reclaim(run: Procedure) -> None:
 
 def _not_ready(node: Json) -> None:
     taints = node["spec"].get("taints", [])
-    set_taints(node, [*taints, {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}])
+    set_taints(node, [*taints, {"key": NOT_READY, "effect": "NoSchedule"}])
 
 
 # A host error
@@ -208,7 +207,7 @@ def host_error(run: Procedure) -> None:
     """The machine is gone in an instant; the control plane finds out by its silence."""
     host = run.host
     host.power_off()
-    run.trace.append((run.seconds(), "the machine is gone"))
+    run.record("the machine is gone")
     run.sleep_until(MONITOR_GRACE_SECONDS)
     host.say_ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
     host.edit(_unreachable)
@@ -229,16 +228,16 @@ def partition(run: Procedure) -> None:
     if host.kubelet is None:
         return
     host.kubelet.disconnect()
-    run.trace.append((run.seconds(), "the node is cut off"))
+    run.record("the node is cut off")
     run.sleep_until(MONITOR_GRACE_SECONDS)
     host.say_ready("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
     host.edit(_unreachable)
-    run.trace.append((run.seconds(), "the node is unreachable"))
+    run.record("the node is unreachable")
     run.sleep_until(PARTITION_SECONDS)
     host.kubelet.reconnect()
     host.say_ready("True", "KubeletReady", "")
     host.edit(_reachable)
-    run.trace.append((run.seconds(), "the node is back"))
+    run.record("the node is back")
 
 
 def _reachable(node: Json) -> None:

@@ -3,12 +3,12 @@
 from contextlib import suppress
 from typing import Any
 
-from outlast.emulate.kubernetes.job_failures import is_deleted, is_over
-from outlast.emulate.kubernetes.pod_states import merged
+from outlast.emulate.kubernetes import conditions
 from outlast.emulate.kubernetes.pod_volumes import claims_of
+from outlast.emulate.kubernetes.pods import is_deleted, is_over
 from outlast.emulate.kubernetes.problems import Refused
 from outlast.emulate.kubernetes.recording import Recorder
-from outlast.emulate.kubernetes.scheduling import choose, requests_of, with_defaults
+from outlast.emulate.kubernetes.scheduling import choose
 from outlast.emulate.kubernetes.store import Store
 
 Json = dict[str, Any]
@@ -31,10 +31,8 @@ class Scheduler:
                 continue
             if pod["spec"].get("schedulerName", _NAME) != _NAME:
                 continue
-            tolerations = with_defaults(pod["spec"].get("tolerations", ()), requests_of(pod))
-            tolerant = {**pod, "spec": {**pod["spec"], "tolerations": tolerations}}
-            node, why = self._choose(tolerant, nodes, pods)
-            self._write(pod, tolerations, node, why)
+            node, why = self._choose(pod, nodes, pods)
+            self._write(pod, node, why)
             if node is not None:
                 pod["spec"]["nodeName"] = node  # it takes room from the next one
         return None
@@ -53,7 +51,7 @@ class Scheduler:
                 nodes = [node for node in nodes if not users or node["metadata"]["name"] in users]
         return choose(pod, nodes, pods)
 
-    def _write(self, pod: Json, tolerations: list[Json], node: str | None, why: str) -> None:
+    def _write(self, pod: Json, node: str | None, why: str) -> None:
         stamp, meta = self._store.timestamp(), pod["metadata"]
         condition = {"type": "PodScheduled", "lastProbeTime": None, "lastTransitionTime": stamp}
         if node is None:
@@ -65,9 +63,8 @@ class Scheduler:
             if found["metadata"]["uid"] != meta["uid"] or found["spec"].get("nodeName"):
                 return
             if node is not None:
-                found["spec"] |= {"nodeName": node, "tolerations": tolerations}
-            status = found.setdefault("status", {"phase": "Pending"})
-            status["conditions"] = merged(status.get("conditions", ()), [condition])
+                found["spec"]["nodeName"] = node
+            conditions.add(found, [condition])
 
         with suppress(Refused):  # it was deleted meanwhile
             self._store.change("Pod", meta["name"], meta["namespace"], edit)

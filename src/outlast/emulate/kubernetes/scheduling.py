@@ -1,45 +1,20 @@
 """Which node a pod may go to: taints, selectors, affinity and resources; pure functions over objects.
 
 Facts as of 2026-11-30. Kubernetes, "Taints and tolerations", "Assigning pods to nodes"; the texts are those of the
-scheduler of 1.32. GKE taints nodes with accelerators (nvidia.com/gpu, google.com/tpu), and adds the toleration to pods
-that ask for one (admission plug-in ExtendedResourceToleration).
+scheduler of 1.32.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from outlast.emulate.kubernetes.job_failures import is_over
-from outlast.emulate.kubernetes.quantities import amount
+from outlast.emulate.kubernetes.pods import is_over
+from outlast.emulate.kubernetes.selecting import meets
+from outlast.emulate.kubernetes.taints import UNSCHEDULABLE, tolerates
+from outlast.emulate.quantities import amount
 
 Json = dict[str, Any]
-HOLD_SECONDS = 300  # how long a pod stays on a node that is not ready or unreachable, unless it says otherwise
-_LOST_NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_ACCELERATORS = ("nvidia.com/gpu", "google.com/tpu")
-_UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-
-
-def with_defaults(tolerations: Iterable[Json], requests: Iterable[str]) -> list[Json]:
-    """A pod's tolerations with those that admission adds."""
-    found = list(tolerations)
-    for name in requests:
-        if name in _ACCELERATORS and not any(one.get("key") == name for one in found):
-            found.append({"key": name, "operator": "Exists", "effect": "NoSchedule"})
-    for key in _LOST_NODE_TAINTS:
-        taint = {"key": key, "effect": "NoExecute"}
-        if not any(tolerates(one, taint) for one in found):
-            found.append({**taint, "operator": "Exists", "tolerationSeconds": HOLD_SECONDS})
-    return found
-
-
-def tolerates(toleration: Json, taint: Json) -> bool:
-    """Whether one toleration matches one taint."""
-    if toleration.get("effect") not in (None, "", taint["effect"]):
-        return False
-    if toleration.get("operator", "Equal") == "Exists":
-        return bool(toleration.get("key") in (None, "", taint["key"]))
-    return toleration.get("key") == taint["key"] and (toleration.get("value") or "") == (taint.get("value") or "")
 
 
 def requests_of(pod: Json) -> dict[str, Decimal]:
@@ -61,21 +36,35 @@ def _asked(container: Json) -> dict[str, Decimal]:
 
 
 def choose(pod: Json, nodes: Sequence[Json], pods: Sequence[Json]) -> tuple[str | None, str]:
-    """The name of the node with the most room for the pod, or None and why there is none."""
+    """The name of the node that the pod likes best, or None and why there is none.
+
+    It likes one with few taints that it should not be on, then one that it prefers, then one with much room.
+    """
     reasons: Counter[str] = Counter()
-    fitting: list[tuple[Decimal, str]] = []
+    fitting: list[tuple[tuple[int, int, Decimal], str]] = []
     for node in nodes:
         free = _free(node, pods)
         why = _unfit(pod, node, free)
         if why is None:
-            fitting.append((free.get("cpu", Decimal(0)), node["metadata"]["name"]))
+            fitting.append(((*_liked(pod, node), free.get("cpu", Decimal(0))), node["metadata"]["name"]))
         else:
             reasons[why] += 1
     if fitting:
-        most = max(room for room, _ in fitting)
-        return min(name for room, name in fitting if room == most), ""
+        most = max(liked for liked, _ in fitting)
+        return min(name for liked, name in fitting if liked == most), ""
     listed = ", ".join(f"{many} {why}" for why, many in sorted(reasons.items()))
     return None, f"0/{len(nodes)} nodes are available{': ' if listed else ''}{listed}."
+
+
+def _liked(pod: Json, node: Json) -> tuple[int, int]:
+    """How much a node is to be liked, by its taints PreferNoSchedule and by what the pod prefers."""
+    spec, name = pod["spec"], node["metadata"]["name"]
+    soft = [taint for taint in node["spec"].get("taints", ()) if taint["effect"] == "PreferNoSchedule"]
+    disliked = sum(not any(tolerates(one, taint) for one in spec.get("tolerations", ())) for taint in soft)
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    labels = node["metadata"].get("labels", {})
+    return -disliked, sum(one["weight"] for one in preferred if _term(one["preference"], labels, name))
 
 
 def _free(node: Json, pods: Sequence[Json]) -> dict[str, Decimal]:
@@ -91,10 +80,10 @@ def _free(node: Json, pods: Sequence[Json]) -> dict[str, Decimal]:
 def _unfit(pod: Json, node: Json, free: dict[str, Decimal]) -> str | None:
     spec, labels = pod["spec"], node["metadata"].get("labels", {})
     tolerations = spec.get("tolerations", ())
-    if node["spec"].get("unschedulable") and not any(tolerates(one, _UNSCHEDULABLE) for one in tolerations):
+    if node["spec"].get("unschedulable") and not any(tolerates(one, UNSCHEDULABLE) for one in tolerations):
         return "node(s) were unschedulable"
     for taint in node["spec"].get("taints", ()):
-        hard = taint["effect"] in ("NoSchedule", "NoExecute") and taint["key"] != _UNSCHEDULABLE["key"]
+        hard = taint["effect"] in ("NoSchedule", "NoExecute") and taint["key"] != UNSCHEDULABLE["key"]
         if hard and not any(tolerates(one, taint) for one in tolerations):
             return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
     if not _selected(spec, labels, node["metadata"]["name"]):
@@ -124,13 +113,10 @@ def _term(term: Json, labels: dict[str, str], name: str) -> bool:
 
 
 def _meets(wanted: Json, labels: dict[str, str]) -> bool:
-    key, values, operator = wanted["key"], wanted.get("values") or [], wanted["operator"]
-    value = labels.get(key)
-    if operator in ("Exists", "DoesNotExist"):
-        return (value is not None) is (operator == "Exists")
-    if operator in ("In", "NotIn"):
-        return (value in values) is (operator == "In")
-    if operator not in ("Gt", "Lt") or value is None or not value.lstrip("-").isdigit():
+    if wanted["operator"] not in ("Gt", "Lt"):
+        return meets(wanted, labels)
+    value = labels.get(wanted["key"])
+    if value is None or not value.lstrip("-").isdigit():
         return False
-    above = int(value) - int(values[0])
-    return above > 0 if operator == "Gt" else above < 0
+    above = int(value) - int(wanted["values"][0])
+    return above > 0 if wanted["operator"] == "Gt" else above < 0

@@ -7,18 +7,19 @@ refuses. Messages: sigs.k8s.io/json and the API server's strict decoding, 2026-1
 import base64
 import binascii
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from outlast.emulate import rfc3339
 from outlast.emulate.kubernetes.kinds import Kind
 from outlast.emulate.kubernetes.problems import Refused, bad_request
+from outlast.emulate.quantities import amount
 
 Json = dict[str, Any]
 
-QUANTITY = re.compile(r"^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$")
-_NUMBER = re.compile(r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(m|n|u|k|[KMGTPE]i?|[eE][+-]?[0-9]+)?$")
-_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
+_QUANTITY = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"  # as the server's errors say; it reads more closely
 _LIST = re.compile(r"^[Ll]ist\[(.+)\]$")
 _DICT = re.compile(r"^[Dd]ict[\[(]str, ?(.+)[\])]$")
 # Fields of 64 bits; all other whole numbers have 32.
@@ -81,11 +82,29 @@ def decode(kind: Kind, body: Any) -> tuple[Json, list[str]]:
     Fields that are null are left out silently. Refused (BadRequest) if a value has the wrong type.
     """
     unknown: list[str] = []
-    made = _object(_At(kind, unknown), model(model_name(kind)), body)
+    made = _object(_At(kind, unknown), model(_model_name(kind)), body)
     return made, unknown
 
 
-def model_name(kind: Kind) -> str:
+def missing_in_spec(kind: Kind, made: Json) -> Iterator[str]:
+    """The paths of the fields that a decoded object's spec must have and has not, or has empty."""
+    spec = model(_model_name(kind)).fields.get("spec")
+    if spec is not None and "spec" in made:
+        yield from _missing(spec, made["spec"], "spec")
+
+
+def _missing(type_name: str, value: Any, path: str) -> Iterator[str]:
+    if matched := _LIST.match(type_name):
+        for number, one in enumerate(value):
+            yield from _missing(matched[1], one, f"{path}[{number}]")
+    elif isinstance(value, dict) and type_name not in _PLAIN and type_name != "object" and not _DICT.match(type_name):
+        known = model(type_name)
+        yield from (f"{path}.{name}" for name in known.required if value.get(name) in (None, ""))
+        for name, one in value.items():
+            yield from _missing(known.fields[name], one, f"{path}.{name}")
+
+
+def _model_name(kind: Kind) -> str:
     """The client's class for a kind."""
     return {"Event": "CoreV1Event"}.get(kind.name, f"V1{kind.name}")
 
@@ -178,11 +197,16 @@ def _plain(at: _At, kind: str, value: Any) -> Any:
     match kind:
         case "quantity":
             text = str(value)
-            if not _NUMBER.match(text):
-                raise at.wrong(f"quantities must match the regular expression '{QUANTITY.pattern}'")
+            try:
+                amount(text)
+            except ValueError:
+                raise at.wrong(f"quantities must match the regular expression '{_QUANTITY}'") from None
             return text
-        case "datetime" if not _TIME.match(value):
-            raise at.wrong(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse')
+        case "datetime":
+            try:
+                rfc3339.parsed(value)
+            except ValueError:
+                raise at.wrong(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse') from None
         case "bytes":
             try:
                 base64.b64decode(value, validate=True)

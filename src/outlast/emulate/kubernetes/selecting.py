@@ -1,19 +1,16 @@
 """Label selectors and field selectors, as text in a query and as objects in a manifest."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from outlast.emulate.kubernetes.findings import Findings
 from outlast.emulate.kubernetes.kinds import Kind
 from outlast.emulate.kubernetes.problems import Refused, bad_request
+from outlast.emulate.label_selectors import label_selector
 
 Json = dict[str, Any]
 Chosen = Callable[[Json], bool]
-
-_SET = re.compile(r"^\s*(?P<key>[^\s!=,()]+)\s+(?P<how>in|notin)\s*\((?P<values>[^()]*)\)\s*$")
-_EQUAL = re.compile(r"^\s*(?P<key>[^\s!=,()]+)\s*(?P<how>==|=|!=)\s*(?P<value>[^\s!=,()]*)\s*$")
-_EXISTS = re.compile(r"^\s*(?P<no>!?)\s*(?P<key>[^\s!=,()]+)\s*$")
-_BETWEEN = re.compile(r",(?![^()]*\))")  # a comma outside of parentheses
 
 # Fields that may be selected by, besides metadata.name and metadata.namespace (pkg/apis/*/v1/conversion.go).
 FIELDS = {
@@ -34,31 +31,21 @@ FIELDS = {
 
 
 def by_labels(selector: str) -> Chosen:
-    """A test of objects from a label selector: `a=b,c!=d,e in (f, g),h,!i`; an empty one chooses all."""
-    tests = [_label_test(part) for part in _BETWEEN.split(selector) if part.strip()]
-
-    def chosen(found: Json) -> bool:
-        labels = found["metadata"].get("labels") or {}
-        return all(test(labels) for test in tests)
-
-    return chosen
+    """A test of objects from a label selector; Refused (BadRequest) for one that cannot be parsed."""
+    try:
+        selects = label_selector(selector, _check_requirement)
+    except ValueError as error:
+        raise bad_request(str(error)) from None
+    return lambda found: selects(found["metadata"].get("labels") or {})
 
 
-def _label_test(part: str) -> Callable[[Mapping[str, str]], bool]:
-    if matched := _SET.match(part):
-        key, values = matched["key"], {value.strip() for value in matched["values"].split(",")}
-        if matched["how"] == "in":
-            return lambda labels: labels.get(key) in values
-        return lambda labels: labels.get(key) not in values
-    if matched := _EQUAL.match(part):
-        key, value = matched["key"], matched["value"]
-        if matched["how"] == "!=":
-            return lambda labels: labels.get(key) != value
-        return lambda labels: labels.get(key) == value
-    if matched := _EXISTS.match(part):
-        key, absent = matched["key"], bool(matched["no"])
-        return lambda labels: (key in labels) is not absent
-    raise bad_request(f'unable to parse requirement: found "{part.strip()}", expected: a label requirement')
+def _check_requirement(key: str, values: Collection[str]) -> None:
+    found = Findings()
+    found.qualified("key", key)
+    for value in sorted(values):
+        found.label_value(f"values[{key}]", value)
+    if found.causes:
+        raise bad_request(f"unable to parse requirement: {found.causes[0].field}: {found.causes[0].message()}")
 
 
 def matches(selector: Json | None, labels: Mapping[str, str]) -> bool:
@@ -71,10 +58,11 @@ def matches(selector: Json | None, labels: Mapping[str, str]) -> bool:
     wanted = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in wanted.items()):
         return False
-    return all(_expression(one, labels) for one in selector.get("matchExpressions") or [])
+    return all(meets(one, labels) for one in selector.get("matchExpressions") or [])
 
 
-def _expression(expression: Json, labels: Mapping[str, str]) -> bool:
+def meets(expression: Json, labels: Mapping[str, str]) -> bool:
+    """Whether labels meet one requirement of matchExpressions; Refused (BadRequest) for an unknown operator."""
     key, values = expression["key"], expression.get("values") or []
     match expression["operator"]:
         case "In":

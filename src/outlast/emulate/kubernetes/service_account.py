@@ -17,11 +17,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from starlette.responses import JSONResponse
 
+from outlast.emulate.kubernetes import asking
 from outlast.emulate.kubernetes.problems import Refused
 from outlast.emulate.serving import LOOPBACK, Application, Receive, Scope, Send
 
 _DAYS = 30
-_READABLE = ("nodes", "pods")
+_READABLE = ("Node", "Pod")
 _MADE_FOR = ("kubernetes", "kubernetes.default.svc")
 
 
@@ -54,15 +55,16 @@ class ServiceAccount:
         return serve
 
     def _allows(self, scope: Scope) -> bool:
-        parts = str(scope["path"]).strip("/").split("/")
+        path = str(scope["path"])
         if scope["method"] != "GET":
             return False
-        if parts[:2] != ["api", "v1"]:
+        if not asking.is_of_objects(path):
             return True  # what anybody may ask: versions, discovery
-        if len(parts) == 2:
-            return True
-        resource = parts[4] if parts[2] == "namespaces" and len(parts) > 4 else parts[2]
-        return self._may_read and resource in _READABLE and parts[-1] != "log"
+        try:
+            asked = asking.place_of(path)
+        except Refused:
+            return False  # there is no such kind, so nobody was granted it
+        return self._may_read and asked.kind.name in _READABLE and asked.subresource in ("", "status")
 
 
 def _refused(code: int, reason: str, message: str) -> JSONResponse:

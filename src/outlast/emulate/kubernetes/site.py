@@ -10,13 +10,13 @@ from outlast.emulate.kubernetes.store import Store
 from outlast.emulate.scale import TimeScale
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Site:
     """One cluster on this machine.
 
-    `folder` holds claims, buckets, disks of nodes and folders of pods; `account` the files of the service account.
-    `api` is the address of the API server for pods, over TLS; None where there is none. `environment`: what every
-    container starts with. `buckets`: folders of buckets that are not the cluster's own.
+    `folder` holds claims, buckets, disks of nodes and folders of pods. `api` is the address of the API server for pods,
+    over TLS; None where there is none. `environment`: what every container starts with. `buckets`: folders of buckets
+    that are not the cluster's own.
     """
 
     store: Store

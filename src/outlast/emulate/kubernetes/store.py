@@ -6,7 +6,6 @@ k8s.io/apiserver `registry/generic/registry/store.go`, 2026-11-30.
 """
 
 import queue
-import random
 import threading
 import uuid
 from collections import deque
@@ -14,22 +13,24 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
+from outlast.emulate import rfc3339
 from outlast.emulate.kubernetes.copying import copied
 from outlast.emulate.kubernetes.kinds import BY_NAME, Kind
+from outlast.emulate.kubernetes.pods import is_over, own_grace_seconds
 from outlast.emulate.kubernetes.problems import already_exists, conflict, expired, not_found
 from outlast.emulate.kubernetes.selecting import Chosen, by_fields, by_labels
 from outlast.emulate.kubernetes.watching import Change, Subscription, Watch, WatchEvent
+from outlast.emulate.names import SUFFIX_LETTERS, random_suffix
 
 Json = dict[str, Any]
 Key = tuple[str, str, str]  # kind, namespace ("" for kinds without), name
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 DEFAULT_NAMESPACE = "default"
-DEFAULT_GRACE_SECONDS = 30
 FOREGROUND = "foregroundDeletion"  # the finalizer of an object that waits for those that it owns
 HISTORY = 20_000  # changes that are kept for watches from an earlier version
 _MODIFIED_SINCE = "the object has been modified; please apply your changes to the latest version and try again"
-_SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # letters of generated names, as k8s.io/apimachinery util/rand has them
+_LONGEST_PREFIX = 63 - SUFFIX_LETTERS  # of a generated name (k8s.io/apiserver, storage/names)
 
 
 class Listing(NamedTuple):
@@ -61,7 +62,7 @@ class Store:
 
     def timestamp(self, *, plus_seconds: float = 0) -> str:
         """The cluster's time as manifests have it: "2026-11-30T12:00:00Z"."""
-        return (self.now() + timedelta(seconds=plus_seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return rfc3339.in_seconds(self.now() + timedelta(seconds=plus_seconds))
 
     # Reading
 
@@ -88,7 +89,7 @@ class Store:
         """A name that no object of the kind has: the prefix and five letters."""
         with self._lock:
             while True:
-                name = prefix[:58] + "".join(random.choices(_SUFFIX, k=5))  # noqa: S311 - no secret
+                name = prefix[:_LONGEST_PREFIX] + random_suffix()
                 if _key(kind, name, namespace) not in self._objects:
                     return name
 
@@ -360,8 +361,7 @@ def _grace(made: Json, asked: int | None) -> int:
     """Seconds that a deletion waits; only a pod that was given a node and has not ended has any."""
     if made["kind"] != "Pod":
         return 0
-    spec, phase = made.get("spec") or {}, (made.get("status") or {}).get("phase")
-    if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
+    if not (made.get("spec") or {}).get("nodeName") or is_over(made):
         return 0
-    grace = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS) if asked is None else asked
+    grace = own_grace_seconds(made) if asked is None else asked
     return max(1, grace) if grace else 0

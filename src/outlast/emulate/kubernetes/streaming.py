@@ -125,5 +125,5 @@ async def log(book: LogBook, of: ContainerLog, options: LogOptions) -> AsyncIter
 def _shown(line: Line, options: LogOptions) -> str:
     if options.since is not None and line.at < options.since:
         return ""
-    stamp = line.at.strftime("%Y-%m-%dT%H:%M:%S.%f000Z ") if options.timestamps else ""
+    stamp = f"{line.at:%Y-%m-%dT%H:%M:%S.%f}000Z " if options.timestamps else ""
     return f"{stamp}{line.text}\n"

@@ -7,6 +7,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from outlast.emulate.kubernetes.conditions import status_of
+from outlast.emulate.kubernetes.pods import is_ready
+from outlast.emulate.rfc3339 import parsed
+
 Json = dict[str, Any]
 Cell = str | int
 
@@ -40,11 +44,6 @@ def duration(seconds: float) -> str:
             whole, rest = divmod(left, unit)
             return f"{whole}{name}" + (f"{rest // inner}{inner_name}" if whole < both_below and rest // inner else "")
     return f"{left // _YEAR}y"
-
-
-def parsed(stamp: str) -> datetime:
-    """A time of a manifest."""
-    return datetime.fromisoformat(stamp.replace("Z", "+00:00"))
 
 
 def _since(stamp: str | None, now: datetime) -> str:
@@ -110,8 +109,7 @@ def pod_status(pod: Json, _: datetime) -> str:
             reason = _state_reason(one.get("state") or {}) or reason
         running = any("running" in (one.get("state") or {}) for one in status.get("containerStatuses") or [])
         if reason == "Completed" and running:
-            ready = {one["type"]: one["status"] for one in status.get("conditions") or []}.get("Ready")
-            reason = "Running" if ready == "True" else "NotReady"
+            reason = "Running" if is_ready(pod) else "NotReady"
     if "deletionTimestamp" in pod["metadata"]:
         if status.get("reason") == "NodeLost":
             return "Unknown"
@@ -158,9 +156,8 @@ def _pod_restarts(pod: Json, now: datetime) -> str:
 
 
 def _node_status(node: Json, _: datetime) -> str:
-    conditions = {one["type"]: one["status"] for one in _get(node, "status", "conditions", default=[])}
-    ready = {"True": "Ready", "False": "NotReady"}.get(conditions.get("Ready", ""), "NotReady")
-    words = [ready if "Ready" in conditions else "Unknown"]
+    ready = status_of(node, "Ready")
+    words = ["Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"]
     return ",".join(words + (["SchedulingDisabled"] if node["spec"].get("unschedulable") else []))
 
 
@@ -378,9 +375,9 @@ def table(kind: str, objects: list[Json], version: str, *, now: datetime, includ
 def _included(one: Json, include: str) -> Json | None:
     if include == "None":
         return None
-    return one if include == "Object" else partial(one)
+    return one if include == "Object" else partial_metadata(one)
 
 
-def partial(one: Json) -> Json:
+def partial_metadata(one: Json) -> Json:
     """An object's metadata alone."""
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": one["metadata"]}

@@ -9,14 +9,13 @@ from typing import Any
 from outlast.emulate.kubernetes.findings import Findings
 from outlast.emulate.kubernetes.kinds import BY_NAME, Kind
 from outlast.emulate.kubernetes.problems import invalid
-from outlast.emulate.kubernetes.schemas import model, model_name
+from outlast.emulate.kubernetes.schemas import missing_in_spec
 from outlast.emulate.kubernetes.selecting import matches
 from outlast.emulate.kubernetes.validating_pods import pod_change, pod_spec, taints
 
 Json = dict[str, Any]
 
 _MOST_ANNOTATIONS = 256 * 1024  # bytes
-_LISTED = re.compile(r"^[Ll]ist\[(.+)\]$")
 _MOST_RULES = 20
 _MOST_EXIT_CODES = 255
 _MOST_INDEXES, _MOST_OF_MANY = 100_000, 10_000
@@ -92,7 +91,7 @@ def _raise(found: Findings, kind: Kind, made: Json) -> None:
 def _metadata(found: Findings, kind: Kind, meta: Json) -> None:
     if not meta.get("name"):
         found.required("metadata.name", "name or generateName is required")
-    elif kind.name in ("Namespace",):
+    elif kind.name == "Namespace":
         found.label("metadata.name", meta["name"])
     else:
         found.subdomain("metadata.name", meta["name"])
@@ -112,22 +111,8 @@ def _metadata(found: Findings, kind: Kind, meta: Json) -> None:
 
 def _required(found: Findings, kind: Kind, made: Json) -> None:
     """Fields of the spec that the API's document says must be there."""
-    spec = model(model_name(kind)).fields.get("spec")
-    if spec is not None and "spec" in made:
-        _walk(found, spec, made["spec"], "spec")
-
-
-def _walk(found: Findings, type_name: str, value: Any, path: str) -> None:
-    if matched := _LISTED.match(type_name):
-        for number, one in enumerate(value):
-            _walk(found, matched[1], one, f"{path}[{number}]")
-    elif isinstance(value, dict) and type_name[:1] in "VCE" and "[" not in type_name:
-        known = model(type_name)
-        for name in known.required:
-            if value.get(name) in (None, ""):
-                found.required(f"{path}.{name}")
-        for name, one in value.items():
-            _walk(found, known.fields[name], one, f"{path}.{name}")
+    for path in missing_in_spec(kind, made):
+        found.required(path)
 
 
 def _content(found: Findings, made: Json) -> None:

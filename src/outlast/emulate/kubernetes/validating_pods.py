@@ -3,7 +3,7 @@
 from typing import Any
 
 from outlast.emulate.kubernetes.findings import Findings
-from outlast.emulate.kubernetes.quantities import amount
+from outlast.emulate.quantities import amount
 
 Json = dict[str, Any]
 

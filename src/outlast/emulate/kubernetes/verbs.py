@@ -15,6 +15,7 @@ from outlast.emulate.kubernetes.applying import Writer
 from outlast.emulate.kubernetes.copying import copied
 from outlast.emulate.kubernetes.findings import shown
 from outlast.emulate.kubernetes.kinds import BY_NAME, Kind
+from outlast.emulate.kubernetes.pods import CRITICAL_CLASSES
 from outlast.emulate.kubernetes.problems import Refused, bad_patch, bad_request, conflict, forbidden, not_found
 from outlast.emulate.kubernetes.schemas import decode
 from outlast.emulate.kubernetes.store import Store
@@ -24,8 +25,6 @@ Json = dict[str, Any]
 Sign = Callable[[Json], None]
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-# Pods of these go after all others when a node ends (scheduling.SystemCriticalPriority and above).
-SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _TRIES = 5  # of a patch, when others write the same object
 _SERVER_ONLY = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
@@ -35,7 +34,7 @@ def populate(store: Store) -> None:
     verbs = Verbs(store)
     for name in NAMESPACES:
         verbs.create("Namespace", {"metadata": {"name": name}})
-    for name, value in SYSTEM_PRIORITIES.items():
+    for name, value in CRITICAL_CLASSES.items():
         store.create(
             {
                 "apiVersion": "scheduling.k8s.io/v1",
@@ -116,35 +115,31 @@ class Verbs:
         kind_name: str,
         name: str,
         patch: Any,
-        apply: Callable[[Json, Any], Any],
+        change: Callable[[Json, Any], Any],
         namespace: str = "",
         *,
         subresource: str = "",
         how: How = How(),
         warnings: list[str] | None = None,
     ) -> Json:
-        """Writes what `apply` makes of a copy of the object and the patch; again where another writer was faster."""
+        """Writes what `change` makes of a copy of the object and the patch; again where another writer was faster."""
         kind = BY_NAME[kind_name]
-        for attempt in range(_TRIES):
+
+        def write() -> Json:
             old = self.store.get(kind_name, name, namespace)
-            asked = apply(copied(old), patch)
+            asked = change(copied(old), patch)
             if not isinstance(asked, dict):
                 raise bad_request("a patch makes an object of an object")
             told: list[str] = []
             made = self._decoded(kind, asked, how, told, patch=patch)
             _keep_identity(kind, old, made)
-            fixed = made["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]
-            try:
-                sign = self._signer(old, made, subresource, how)
-                answer = self._replaced(kind, old, made, subresource=subresource, how=how, sign=sign)
-            except Refused as refused:
-                if refused.reason != "Conflict" or fixed or attempt == _TRIES - 1:
-                    raise
-            else:
-                if warnings is not None:
-                    warnings.extend(told)
-                return answer
-        raise AssertionError("the last try answers or raises")
+            sign = self._signer(old, made, subresource, how)
+            answer = self._replaced(kind, old, made, subresource=subresource, how=how, sign=sign)
+            if warnings is not None:
+                warnings.extend(told)
+            return answer
+
+        return _tried(write)
 
     def apply(
         self,
@@ -172,26 +167,23 @@ class Verbs:
                 f"the name of the object ({wanted['metadata']['name']}) does not match the one on the URL"
             )
         writer, now = Writer(how.manager, "Apply", subresource), self.store.timestamp()
-        for attempt in range(_TRIES):
+
+        def write() -> Json:
             old = self.store.find(kind_name, name, namespace)
             if old is None and subresource:
                 raise not_found(kind, name)
             sign = partial(_own, old, config=wanted, writer=writer, now=now)
-            try:
-                if old is None:
-                    return self._created(kind, copied(wanted), how, sign)
-                made = applying.apply(old, wanted, writer, force=how.force)
-                return self._replaced(kind, old, made, subresource=subresource, how=how, sign=sign)
-            except Refused as refused:
-                raced = refused.reason in ("Conflict", "AlreadyExists") and not refused.is_of_fields
-                if not raced or wanted["metadata"].get("resourceVersion") or attempt == _TRIES - 1:
-                    raise
-        raise AssertionError("the last try answers or raises")
+            if old is None:
+                return self._created(kind, copied(wanted), how, sign)
+            made = applying.apply(old, wanted, writer, force=how.force)
+            return self._replaced(kind, old, made, subresource=subresource, how=how, sign=sign)
+
+        return _tried(write)
 
     def delete(self, kind_name: str, name: str, namespace: str = "", options: Json | None = None) -> Json:
         """Deletes an object as DeleteOptions say; a namespace takes all that is in it along."""
         options = options or {}
-        _check_delete_options(options)
+        check_delete_options(options)
         preconditions = options.get("preconditions") or {}
         propagation = options.get("propagationPolicy")
         if options.get("orphanDependents") is not None:
@@ -316,6 +308,17 @@ class Verbs:
         return answer
 
 
+def _tried(write: Callable[[], Json]) -> Json:
+    """What `write` returns; it is tried again where it conflicts, as another writer may only have been faster."""
+    for _ in range(_TRIES - 1):
+        try:
+            return write()
+        except Refused as refused:
+            if refused.reason not in ("Conflict", "AlreadyExists"):
+                raise
+    return write()
+
+
 def _sign_as(fields: Any, made: Json) -> None:
     made["metadata"].pop("managedFields", None)
     if fields:
@@ -339,7 +342,8 @@ def _keep_identity(kind: Kind, old: Json, made: Json) -> None:
             made["metadata"][name] = before
 
 
-def _check_delete_options(options: Json) -> None:
+def check_delete_options(options: Json) -> None:
+    """Refused (BadRequest) for fields that DeleteOptions have not, and for values that they do not take."""
     known = {
         "apiVersion", "kind", "dryRun", "gracePeriodSeconds", "orphanDependents", "preconditions", "propagationPolicy",
         "ignoreStoreReadErrorWithClusterBreakingPotential",

@@ -13,11 +13,12 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from outlast.clock import Clock, SystemClock
+from outlast.clock import Clock
+from outlast.emulate import rfc3339
 from outlast.emulate.metadata.exchange import Answer, Question
 from outlast.emulate.metadata.imds_protocol import Imds
 from outlast.emulate.metadata.server import NUMBER, Ending, Verb, application, serving
-from outlast.emulate.metadata.timeline import REAL_TIME, Planned, Timeline
+from outlast.emulate.metadata.timeline import REAL_TIME, SYSTEM_CLOCK, Planned, Timeline
 from outlast.emulate.scale import TimeScale
 from outlast.emulate.serving import LOOPBACK, Serving
 
@@ -26,7 +27,6 @@ _ACTIONS = ("terminate", "stop", "hibernate")
 # "Scheduled events for Amazon EC2 instances", types of events (2026-11-30).
 _EVENT_CODES = ("instance-reboot", "system-reboot", "system-maintenance", "instance-retirement", "instance-stop")
 _LASTING_SECONDS = 7200.0
-_SYSTEM_CLOCK = SystemClock()
 
 
 class AwsImds:
@@ -38,7 +38,7 @@ class AwsImds:
         scale: TimeScale = REAL_TIME,
         instance_type: str = "g5.xlarge",
         spot: bool = True,
-        clock: Clock = _SYSTEM_CLOCK,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.timeline = Timeline(scale=scale, clock=clock)
         self._spot = spot
@@ -76,7 +76,7 @@ class AwsImds:
             raise ValueError(f"action={action!r}: a Spot instance can {', '.join(_ACTIONS)}")
         # "With hibernation, the process begins immediately."
         seconds = 0.0 if action == "hibernate" else _NOTICE_SECONDS
-        at = _iso(self.timeline.moment_in(seconds))
+        at = rfc3339.in_seconds(self.timeline.moment_in(seconds))
         self.set("spot/instance-action", {"action": action, "time": at})
         if action == "terminate":
             self.set("spot/termination-time", at)
@@ -87,7 +87,7 @@ class AwsImds:
         """The instance is at an elevated risk of interruption."""
         if not self._spot:
             raise ValueError("only a Spot instance is told to rebalance")
-        self.set("events/recommendations/rebalance", {"noticeTime": _iso(self.timeline.moment_in(0))})
+        self.set("events/recommendations/rebalance", {"noticeTime": rfc3339.in_seconds(self.timeline.moment_in(0))})
 
     def maintain(
         self, in_seconds: float = 3600.0, *, code: str = "system-reboot", lasting_seconds: float = _LASTING_SECONDS
@@ -166,10 +166,6 @@ def _new_instance(instance_type: str, spot: bool) -> dict[str, Any]:
         "placement/availability-zone": f"{region}a",
         "placement/region": region,
     }
-
-
-def _iso(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _written(moment: datetime) -> str:

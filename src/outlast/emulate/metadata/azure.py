@@ -15,11 +15,11 @@ from email.utils import format_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from outlast.clock import Clock, SystemClock
+from outlast.clock import Clock
 from outlast.emulate.metadata import azure_protocol
 from outlast.emulate.metadata.exchange import Answer, Hang, Question
 from outlast.emulate.metadata.server import NUMBER, Settings, Verb, application, serving
-from outlast.emulate.metadata.timeline import REAL_TIME, Planned, Timeline
+from outlast.emulate.metadata.timeline import REAL_TIME, SYSTEM_CLOCK, Planned, Timeline
 from outlast.emulate.scale import TimeScale
 from outlast.emulate.serving import LOOPBACK, Serving
 
@@ -33,7 +33,6 @@ _DESCRIPTIONS = {
 }
 _SOURCES = ("Platform", "User")
 _STARTED_SECONDS = 600.0
-_SYSTEM_CLOCK = SystemClock()
 
 
 class AzureEvents:
@@ -46,14 +45,14 @@ class AzureEvents:
         vm: str = "worker_0",
         spot: bool = True,
         first_answer_seconds: float = 0.0,
-        clock: Clock = _SYSTEM_CLOCK,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.timeline = Timeline(scale=scale, clock=clock)
         self._vm, self._spot, self._first_answer_seconds = vm, spot, first_answer_seconds
         self._enabled_at: float | None = None
         self._incarnation = 1
         self._events: list[dict[str, Any]] = []
-        self._next: dict[str, list[Planned]] = {}
+        self._next: dict[str, Planned] = {}
         self._instance = _new_machine(vm, spot)
         self.application = application(self.respond, self.timeline, self._verbs())
 
@@ -127,7 +126,7 @@ class AzureEvents:
         event = self._new_event("Reboot", None, "Platform")
         event |= {"EventStatus": "Started", "Description": "Host server is undergoing an emergency repair."}
         with self.timeline.lock:
-            self._next[event["EventId"]] = [self.timeline.after(lasting_seconds, lambda: self._end(event))]
+            self._next[event["EventId"]] = self.timeline.after(lasting_seconds, lambda: self._end(event))
             self._events.append(event)
             self._has_changed()
         return str(event["EventId"])
@@ -178,10 +177,10 @@ class AzureEvents:
     def _planned_for(self, event: dict[str, Any], in_seconds: float, lasting_seconds: float) -> None:
         def start() -> None:
             event.update(EventStatus="Started", NotBefore="")
-            self._next[event["EventId"]] = [self.timeline.after(lasting_seconds, lambda: self._end(event))]
+            self._next[event["EventId"]] = self.timeline.after(lasting_seconds, lambda: self._end(event))
             self._has_changed()
 
-        self._next[event["EventId"]] = [self.timeline.after(in_seconds, start)]
+        self._next[event["EventId"]] = self.timeline.after(in_seconds, start)
 
     def _acknowledge(self, ids: list[str]) -> bool:
         with self.timeline.lock:
@@ -190,14 +189,13 @@ class AzureEvents:
                 return False
             for event_id in ids:
                 if known[event_id]["EventStatus"] == "Scheduled":
-                    (planned,) = self._next[event_id]
+                    planned = self._next[event_id]
                     planned.call_off()
                     planned.action()
         return True
 
     def _end(self, event: dict[str, Any]) -> None:
-        for planned in self._next.pop(event["EventId"], []):
-            planned.call_off()
+        self._next.pop(event["EventId"]).call_off()
         self._events = [one for one in self._events if one is not event]
         self._has_changed()
 

@@ -6,11 +6,11 @@ incarnation; events are started by POST of StartRequests, with 200 for a known e
 what is malformed. A single value of instance/ needs format=text.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from outlast.emulate.metadata.exchange import Answer, Question, json_answer
+from outlast.emulate.reading import read_json
 
 EVENTS_PATH, INSTANCE_PATH = "/metadata/scheduledevents", "/metadata/instance"
 _VERSIONS = {EVENTS_PATH: "2020-07-01", INSTANCE_PATH: "2021-02-01"}
@@ -52,9 +52,9 @@ def _wrong(question: Question, kind: str) -> Answer | None:
 
 def _started(body: bytes, start: Callable[[list[str]], bool]) -> Answer:
     try:
-        said = json.loads(body)
+        said = read_json(body)
         ids = [one["EventId"] for one in said["StartRequests"]]
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError):
         return _refused("Bad request. A list of StartRequests, each with its EventId, is expected")
     known = bool(ids) and all(isinstance(one, str) for one in ids) and start(ids)
     return Answer(200) if known else _refused("Bad request. An event of this id is not known")

@@ -52,6 +52,6 @@ class Hang:
 Respond = Callable[[Question], Answer | Hang]
 
 
-def json_answer(said: Any, status: int = 200, **headers: str) -> Answer:
+def json_answer(said: Any, status: int = 200) -> Answer:
     """As JSON."""
-    return Answer(status, json.dumps(said), {"Content-Type": "application/json", **headers})
+    return Answer(status, json.dumps(said), {"Content-Type": "application/json"})

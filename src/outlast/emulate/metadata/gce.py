@@ -17,12 +17,13 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from outlast.clock import Clock, SystemClock
+from outlast.clock import Clock
+from outlast.emulate import rfc3339
 from outlast.emulate.metadata import gce_protocol
 from outlast.emulate.metadata.exchange import Answer, Hang, Question
 from outlast.emulate.metadata.gce_protocol import Whole
 from outlast.emulate.metadata.server import NUMBER, Ending, Verb, application, serving
-from outlast.emulate.metadata.timeline import REAL_TIME, Planned, Timeline
+from outlast.emulate.metadata.timeline import REAL_TIME, SYSTEM_CLOCK, Planned, Timeline
 from outlast.emulate.scale import TimeScale
 from outlast.emulate.serving import LOOPBACK, Serving
 
@@ -32,7 +33,6 @@ _TPU_FAMILIES = ("ct3-", "ct3p-", "ct4p-", "ct5l-", "ct5lp-", "ct5p-", "ct6e-", 
 _OFF_SECONDS = 30.0
 _PREEMPTION_NOTICES = (0, 120)
 _WINDOW_SECONDS = 4 * 3600.0  # of the maintenance itself, which the machine spends elsewhere
-_SYSTEM_CLOCK = SystemClock()
 
 
 class GceMetadata:
@@ -50,7 +50,7 @@ class GceMetadata:
         spot: bool = True,
         preemption_notice_seconds: int = 0,
         attributes: Mapping[str, str] | None = None,
-        clock: Clock = _SYSTEM_CLOCK,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         if preemption_notice_seconds not in _PREEMPTION_NOTICES:
             raise ValueError(f"a preemption notice is of 0 s or 120 s, not {preemption_notice_seconds}")
@@ -159,12 +159,12 @@ class GceMetadata:
         ends = begins + timedelta(seconds=self.timeline.scale.here(lasting_seconds))
         said = Whole(
             can_reschedule="false",
-            latest_window_start_time=f"{begins:%Y-%m-%dT%H:%M:%SZ}",
+            latest_window_start_time=rfc3339.in_seconds(begins),
             maintenance_reasons=["PLANNED_UPDATE"],
             maintenance_status=status,
             type="SCHEDULED",
-            window_end_time=f"{ends:%Y-%m-%dT%H:%M:%SZ}",
-            window_start_time=f"{begins:%Y-%m-%dT%H:%M:%SZ}",
+            window_end_time=rfc3339.in_seconds(ends),
+            window_start_time=rfc3339.in_seconds(begins),
         )
         self._set_whole(said)
 

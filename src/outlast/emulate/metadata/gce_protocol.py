@@ -61,8 +61,8 @@ def _forbidden(question: Question) -> Answer | None:
 
 
 def _value(question: Question, found: Any) -> Answer | Hang:
-    query, recursive = question.query, question.query.get("recursive") == "true"
-    hangs = query.get("wait_for_change") == "true"
+    query = question.query
+    recursive, hangs = (query.get(name, "").lower() == "true" for name in ("recursive", "wait_for_change"))
     if hangs and _is_folder(found) and not recursive:
         return _refused(400, "wait_for_change on a directory needs recursive=true.")
     name = question.path.rstrip("/").rpartition("/")[2]

@@ -4,7 +4,6 @@
 No cloud has a path of that name. The answer to a verb says what was announced, in seconds of this machine.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
@@ -17,6 +16,7 @@ from starlette.routing import Route
 
 from outlast.emulate.metadata.exchange import Hang, Question, Respond
 from outlast.emulate.metadata.timeline import Timeline
+from outlast.emulate.reading import read_json
 from outlast.emulate.serving import LOOPBACK, Application, Serving
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
@@ -99,7 +99,7 @@ def serving(app: Application, timeline: Timeline, *, port: int, address: str = L
 def _settings(verb: Verb, body: bytes) -> dict[str, Any]:
     """What a verb is asked with; raises ValueError for what it does not know."""
     try:
-        said = json.loads(body) if body.strip() else {}
+        said = read_json(body) if body.strip() else {}
     except ValueError as error:
         raise ValueError(f"the settings of a verb are a JSON object: {error}") from error
     if not isinstance(said, dict):

@@ -4,7 +4,7 @@ import asyncio
 import math
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from outlast.clock import Clock, SystemClock
@@ -12,7 +12,7 @@ from outlast.emulate.scale import TimeScale
 
 _LOOK_SECONDS = 1.0  # how long a wait goes on at most before it is asked whether the client is still there
 REAL_TIME = TimeScale()
-_SYSTEM_CLOCK = SystemClock()
+SYSTEM_CLOCK = SystemClock()
 
 
 @dataclass(eq=False, slots=True)
@@ -21,7 +21,7 @@ class Planned:
 
     at: float  # monotonic seconds
     action: Callable[[], None]
-    off: bool = field(default=False)
+    off: bool = False
 
     def call_off(self) -> None:
         """Makes nothing of it happen any more."""
@@ -34,7 +34,7 @@ class Timeline:
     Documented times are in seconds of the platform, and pass as `scale` says.
     """
 
-    def __init__(self, *, scale: TimeScale = REAL_TIME, clock: Clock = _SYSTEM_CLOCK) -> None:
+    def __init__(self, *, scale: TimeScale = REAL_TIME, clock: Clock = SYSTEM_CLOCK) -> None:
         self.scale, self._clock = scale, clock
         self.lock = threading.RLock()
         self._planned: list[Planned] = []

@@ -14,20 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from outlast.containers.container import Mount
+from outlast.emulate.kubernetes import conditions
 from outlast.emulate.kubernetes.api import KubernetesApi
 from outlast.emulate.kubernetes.machines import MACHINES, new_node, ready_conditions
-from outlast.emulate.kubernetes.node_lifecycle import set_taints
-from outlast.emulate.kubernetes.pod_states import merged
-from outlast.emulate.kubernetes.procedures import ACTIVE_LABEL, ENDING_TAINT
+from outlast.emulate.kubernetes.pods import GRACE_SECONDS
+from outlast.emulate.kubernetes.procedures import mark_for_maintenance
 from outlast.emulate.kubernetes.service_account import ServiceAccount
 from outlast.emulate.kubernetes.store import Store
+from outlast.emulate.names import random_suffix
 from outlast.emulate.scale import TimeScale
 from outlast.emulate.serving import LOOPBACK, Serving
 from outlast.rehearse.words import Machine, Settings
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # Kubernetes, "Accessing the API from a Pod"
-_GRACE_SECONDS = 30
-_NAME_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"  # of what a Job appends to its name (k8s.io/apimachinery, util/rand)
 
 Edit = Callable[[dict[str, Any]], None]
 
@@ -45,21 +44,12 @@ class Pod:
 
     def mark_for_maintenance(self) -> None:
         """The node's label and taint."""
-
-        def mark(node: dict[str, Any]) -> None:
-            node["metadata"].setdefault("labels", {})[ACTIVE_LABEL] = "true"
-            set_taints(node, [*node["spec"].get("taints", ()), dict(ENDING_TAINT)])
-
-        self.store.change("Node", self.node, "", mark)
+        self.store.change("Node", self.node, "", mark_for_maintenance)
 
     def shut_down(self) -> None:
         """The kubelet says that its node is shutting down."""
         new = ready_conditions("False", self.store.timestamp(), "KubeletNotReady", "node is shutting down")
-
-        def say(node: dict[str, Any]) -> None:
-            node["status"]["conditions"] = merged(node["status"].get("conditions", ()), new)
-
-        self.store.change("Node", self.node, "", say)
+        self.store.change("Node", self.node, "", lambda node: conditions.add(node, new))
 
     def delete(self, grace_seconds: float) -> None:
         """The pod is being deleted, with so many seconds of the platform as its grace: whole ones here, 1 at least."""
@@ -74,9 +64,9 @@ def open_pod(kind: str) -> Callable[[Settings, TimeScale], AbstractContextManage
         store, which = Store(), MACHINES[kind]
         api = KubernetesApi(store)
         node = f"gke-{which.pool}-{secrets.token_hex(4)}"
-        name = "rehearsal-" + "".join(secrets.choice(_NAME_CHARACTERS) for _ in range(5))
+        name = f"rehearsal-{random_suffix()}"  # as a Job names its pods
         store.create(new_node(node, which, store.timestamp()))
-        grace = int(given.get("pod-grace", _GRACE_SECONDS))
+        grace = int(given.get("pod-grace", GRACE_SECONDS))
         store.create(_pod(name, node, max(1, round(scale.here(grace))), store.timestamp()))
         with tempfile.TemporaryDirectory(prefix="outlast-account-") as folder:
             files = Path(folder) / "serviceaccount"
