@@ -42,7 +42,6 @@ with open("pid", "w") as out:
 # A program that polls no door, and lives until it is killed.
 DEAF = "import time; print('begun', flush=True); time.sleep(60)"
 SPEED = 20.0
-WORK_SECONDS = 0.5
 
 
 @contextmanager

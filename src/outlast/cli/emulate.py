@@ -4,16 +4,17 @@ import importlib.util
 import signal
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from outlast.cli.lazy_group import LazyGroup
 from outlast.errors import SettingsError
 
+if TYPE_CHECKING:
+    from outlast.emulate.serving import Application
+
 _SPEED_HELP = "How many seconds of the platform pass in one second here."
-
-
 _EMULATORS = {
     "aws-imds": "outlast.cli.emulate_metadata:aws_imds",
     "azure-events": "outlast.cli.emulate_metadata:azure_events",
@@ -41,7 +42,7 @@ def common_options(command: Callable[..., None]) -> Callable[..., None]:
     return click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes a free one.")(command)
 
 
-def serve(application: Any, *, port: int, hints: Callable[[str], str]) -> None:
+def serve(application: "Application", *, port: int, hints: Callable[[str], str]) -> None:
     """Serves until a signal; first prints the address and what `hints(url)` says of using it."""
     need_web_server()
     from outlast.emulate.serving import Serving  # noqa: PLC0415 - `outlast emulate --help` needs no web server

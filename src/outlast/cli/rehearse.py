@@ -3,7 +3,6 @@
 import json
 import signal
 import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import click
 from rich.console import Console
 
 from outlast import __version__
+from outlast.cli.progress import CTRL_C
 from outlast.errors import SettingsError
 from outlast.registry import platform_named, proven_platforms
 from outlast.rehearse.display import ConsoleDisplay
@@ -23,10 +23,7 @@ from outlast.rehearse.runner import rehearse as run_rehearsal
 from outlast.rehearse.scenario_file import scenarios_for
 from outlast.rehearse.verdict import EXIT_CODES
 
-_CTRL_C = 130
 _REPORT_WIDTH = 120  # where no terminal says how wide it is
-
-
 _REHEARSED = [name for name in proven_platforms() if platform_named(name).facts.procedure is not None]
 
 
@@ -69,8 +66,6 @@ def rehearse(*, list_scenarios: bool, page: Path | None, yes: bool, as_json: boo
     if page is not None and not page.absolute().parent.is_dir():
         raise click.BadParameter(f"there is no folder {page.absolute().parent}", param_hint="--report")
     signal.signal(signal.SIGTERM, _stop)
-    # watchdog 7.1 warns when the address of a callback is used again, which harms nothing.
-    warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"watchdog\..*")
     console = Console(stderr=True)
     try:
         request = Request(folder=Path.cwd(), platform=platform, **asked)  # the options have its names
@@ -79,7 +74,7 @@ def rehearse(*, list_scenarios: bool, page: Path | None, yes: bool, as_json: boo
         raise click.UsageError(str(error)) from error
     except KeyboardInterrupt:
         console.print("stopped" if asked["keep"] else "stopped; the copies are removed")
-        sys.exit(_CTRL_C)
+        sys.exit(CTRL_C)
     except Exception:  # noqa: BLE001 - a fault of ours must not leave with 1, which says that CMD did not survive
         console.print_exception()
         sys.exit(EXIT_CODES["could-not-rehearse"])

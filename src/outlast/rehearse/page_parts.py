@@ -119,9 +119,9 @@ def where_time_went(report: Report, timeline: Timeline) -> Child:
     buckets = sum((one.buckets for one in timeline.attempts if one.buckets), Buckets())
     if not buckets.billed:
         return tag("p", against or "The attempts do not tell.")
-    told = [(look, getattr(buckets, name), word) for name, look, word in _BUCKETS]
+    spent = [(look, getattr(buckets, name), word) for name, look, word in _BUCKETS]
     total = max(buckets.billed, sum(line.span.seconds for line in timeline.attempts))
-    told.append(("track", max(0.0, total - buckets.billed), "leaving, and what it did not tell"))
+    spent.append(("track", max(0.0, total - buckets.billed), "leaving, and what it did not tell"))
     rows = [
         tag(
             "tr",
@@ -129,9 +129,9 @@ def where_time_went(report: Report, timeline: Timeline) -> Child:
             tag("td", format_duration(seconds), class_="number"),
             tag("td", f"{seconds / total:.1%}", class_="number"),
         )
-        for look, seconds, word in told
+        for look, seconds, word in spent
     ]
-    shares = [(look, seconds / total, f"{word}: {format_duration(seconds)}") for look, seconds, word in told]
+    shares = [(look, seconds / total, f"{word}: {format_duration(seconds)}") for look, seconds, word in spent]
     return join(
         tag("p", against) if against else None,
         _bar(shares, "; ".join(title for _, _, title in shares)),

@@ -32,11 +32,11 @@ from outlast.rehearse.verdict import Evidence, judge, last_failure, what_was_not
 
 Confirm = Callable[[str], bool]
 _PLATFORM_LIMITS = Limits()
-# A second uninterrupted run that works for less than this share of the first, and by this much, was no fresh start.
 _NOT_COMPARED = {
     "noisy": "standard output's last line, in which the uninterrupted runs differ",
     "early": "standard output's last line: it came before half of the work was done, so it tells no result",
 }
+# A second uninterrupted run that works for less than this share of the first, and by this much, was no fresh start.
 _FRESH_SHARE, _FRESH_SECONDS = 0.3, 0.2
 
 

@@ -29,8 +29,6 @@ _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # Kubernetes, 
 _GRACE_SECONDS = 30
 _NAME_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"  # of what a Job appends to its name (k8s.io/apimachinery, util/rand)
 
-Edit = Callable[[dict[str, Any]], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Pod:
