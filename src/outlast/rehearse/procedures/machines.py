@@ -17,7 +17,7 @@ from outlast.emulate.metadata.azure import AzureEvents
 from outlast.emulate.metadata.gce import GceMetadata
 from outlast.emulate.metadata.server import Ending
 from outlast.emulate.scale import TimeScale
-from outlast.rehearse.procedures.everywhere import EVERYWHERE, usual
+from outlast.rehearse.procedures.everywhere import EVERYWHERE, stop, usual
 from outlast.rehearse.words import (
     Announce,
     Kill,
@@ -160,10 +160,6 @@ def _ec2_advice(scene: Scene, _told: Settings) -> list[Timed]:
     return []
 
 
-def _ec2_stop(scene: Scene, _told: Settings) -> list[Timed]:
-    return [Timed(0.0, Warn()), scene.at(scene.grace_seconds, Kill())]
-
-
 EC2 = Procedure(
     words={
         "spot-reclaim": Word(
@@ -173,7 +169,7 @@ EC2 = Procedure(
             {"action": Setting("what happens to it then", "choice", "terminate", ("terminate", "stop", "hibernate"))},
         ),
         "rebalance-advice": Word("the instance is at an elevated risk; it goes on", "advice", _ec2_advice),
-        "stop": Word("the task is stopped: SIGTERM, 30 s, SIGKILL", "SIGTERM", _ec2_stop, counts_as="cancelled"),
+        "stop": Word("the task is stopped: SIGTERM, 30 s, SIGKILL", "SIGTERM", stop, counts_as="cancelled"),
         **EVERYWHERE,
     },
     usual=usual("spot-reclaim"),
