@@ -160,7 +160,7 @@ class CallWatch:
         machine = platform.machine()
         self._calls = {call.number(machine): call for call in _CALLS if call.number(machine) >= 0}
         self._thread: threading.Thread | None = None
-        self.listening = False
+        self.listening = False  # whether the kernel has given a listener: else no operation is seen
 
     @property
     def descriptor(self) -> int:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from outlast.containers.calls import Answer, CallWatch, Operation, Signalled, can_watch
+from outlast.containers.calls import Answer, CallWatch, Operation, Signalled
+from outlast.containers.container import can_hold_calls
 from outlast.rehearse.attempt import tail
 from outlast.rehearse.display import Display
 from outlast.rehearse.results import Result
@@ -83,7 +84,7 @@ class Chain:
 
 def can_cut(site: Site) -> bool:
     """Whether attempts can be held at file operations here, each chain in a copy of its own."""
-    return site.isolated and site.copies is not None and can_watch()
+    return site.isolated and site.copies is not None and can_hold_calls()
 
 
 @dataclass(slots=True)

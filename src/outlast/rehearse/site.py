@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from outlast.containers.calls import CallWatch, can_watch
-from outlast.containers.container import Container, View
+from outlast.containers.calls import CallWatch
+from outlast.containers.container import Container, View, can_hold_calls
 from outlast.emulate.scale import TimeScale
 from outlast.ports import Identity, Platform
 from outlast.rehearse.attempt import Attempt, Plan
@@ -136,8 +136,8 @@ class Site:
         """Raises CannotRehearse for what cannot be done on this machine."""
         if not self.isolated and (plan.overlaps or any(one.through_door for one in plan.due)):
             raise CannotRehearse(f"{plan.name} cannot be rehearsed here: it needs namespaces, and none can be made")
-        if not can_watch() and any(one.through_door for one in plan.due):
-            raise CannotRehearse(f"{plan.name} cannot be rehearsed here: this machine's system calls are not known")
+        if any(one.through_door for one in plan.due) and not can_hold_calls():
+            raise CannotRehearse(f"{plan.name} cannot be rehearsed here: the kernel lets nobody hold a file operation")
 
     @contextmanager
     def start(

@@ -266,8 +266,8 @@ def what_was_not_exercised(
         said.append("PID namespace (your process was not PID 1)")
     if not saves:
         said.append("an interruption in the middle of a save: the program was not seen to save")
-    elif cuts is None:
-        said.append("each place between two file operations of a save")
+    elif cuts is None or not (cuts.places or cuts.left):
+        said.append("each place between two file operations of a save, and notices in the middle of one")
     elif cuts.left:
         said.append(f"{cuts.left} places between two file operations: no time was left for them")
     if in_place:
