@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from outlast.rehearse.attempt import Attempt, read_events, tail
+from outlast.rehearse.attempt import Attempt, read_events
 from outlast.rehearse.batches import find_batches, is_own_words
+from outlast.rehearse.outputs import last_line, tail
 from outlast.rehearse.profile import Profile, profile_of
 from outlast.rehearse.request import CannotRehearse
-from outlast.rehearse.results import Listing, Outcome, choose_results, last_line, list_files, set_aside
+from outlast.rehearse.results import Listing, Outcome, choose_results, list_files, set_aside
 from outlast.rehearse.sandbox import CopyPlan
 from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage

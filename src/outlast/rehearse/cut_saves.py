@@ -9,13 +9,13 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass, field
 
-from outlast.containers.calls import Answer, CallWatch, Operation, Signalled
+from outlast.containers.calls import Answer, Operation, Signalled
 from outlast.containers.container import can_hold_calls
-from outlast.rehearse.attempt import tail
 from outlast.rehearse.display import Display
+from outlast.rehearse.outputs import last_line
 from outlast.rehearse.results import Result
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
 from outlast.rehearse.site import Site
@@ -113,6 +113,9 @@ class Knife:
     _first_at: float = 0.0
     _before: dict[int, tuple[str, int]] = field(default_factory=dict)
     _opened: set[str] = field(default_factory=set)
+
+    def close(self) -> None:
+        os.close(self.begun)
 
     def passes(self, operation: Operation) -> Answer:
         """Whether the operation may happen."""
@@ -225,18 +228,12 @@ def run_chain(
 
 
 def _run(site: Site, stage: Stage, number: int, knife: Knife, hung_seconds: float) -> Cut:
-    with ExitStack() as stack:
-        stack.callback(os.close, knife.begun)
-        watch = CallWatch(knife.passes)
-        stack.callback(watch.close)
-        out, err = (stack.enter_context(path.open("wb")) for path in (stage.stdout(number), stage.stderr(number)))
-        container = stack.enter_context(site.start(stage, number, stdout=out, stderr=err, calls=watch))
+    with closing(knife), site.held(stage, number, knife.passes) as container:
         knife.first_pid = container.first_pid
         ended, cut = container.wait(hung_seconds, (knife.begun,))
         container.kill()
         code = container.finish()
         seconds = time.monotonic() - container.started_at
-    words = [line.strip() for line in tail(stage.stderr(number)) if line.strip()]
     place, before = knife.cut if knife.cut is not None else (None, None)
     return Cut(
         number=number,
@@ -246,7 +243,7 @@ def _run(site: Site, stage: Stage, number: int, knife: Knife, hung_seconds: floa
         place=place,
         before=before,
         hung=not (ended or cut),
-        last_words=words[-1] if words else "",
+        last_words=last_line(stage.stderr(number)),
     )
 
 

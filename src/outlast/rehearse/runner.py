@@ -11,7 +11,7 @@ from outlast.clock import format_duration
 from outlast.containers.container import can_isolate
 from outlast.emulate.scale import TimeScale
 from outlast.registry import platform_named
-from outlast.rehearse.attempt import Attempt, tail
+from outlast.rehearse.attempt import Attempt
 from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
 from outlast.rehearse.batch_life import account_of, untried_of
 from outlast.rehearse.batches import without_batches
@@ -20,6 +20,7 @@ from outlast.rehearse.cut_saves import CutSaves, Job, can_cut, cut_everywhere
 from outlast.rehearse.display import Display, SilentDisplay
 from outlast.rehearse.interrupted import run_interrupted
 from outlast.rehearse.many_notices import warn_often
+from outlast.rehearse.outputs import last_line, tail
 from outlast.rehearse.report import Report
 from outlast.rehearse.request import CannotRehearse, Limits, Request, facts_to_rehearse
 from outlast.rehearse.results import STDOUT, Outcome, Result, compare_outcomes, set_aside
@@ -336,5 +337,4 @@ def _not_fresh(first: Baseline, later: Baseline) -> CannotRehearse:
 def _last_words(stage: Stage, attempts: Sequence[Attempt]) -> str:
     """The last line of error output of the last attempt that failed by itself."""
     failed = last_failure(attempts)
-    lines = [line for line in tail(stage.stderr(failed.number)) if line.strip()] if failed is not None else []
-    return lines[-1].strip() if lines else ""
+    return last_line(stage.stderr(failed.number)) if failed is not None else ""

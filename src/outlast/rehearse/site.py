@@ -4,12 +4,11 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
-from outlast.containers.calls import CallWatch
+from outlast.containers.calls import Answer, CallWatch, Operation
 from outlast.containers.container import Container, View, can_hold_calls
 from outlast.emulate.scale import TimeScale
 from outlast.ports import Identity, Platform
@@ -140,12 +139,14 @@ class Site:
             raise CannotRehearse(f"{plan.name} cannot be rehearsed here: the kernel lets nobody hold a file operation")
 
     @contextmanager
-    def start(
-        self, stage: Stage, number: int, *, stdout: BinaryIO, stderr: BinaryIO, calls: CallWatch
-    ) -> Iterator[Container]:
-        """An attempt whose file operations `calls` is asked about, on a machine of its own."""
+    def held(self, stage: Stage, number: int, answer: Callable[[Operation], Answer]) -> Iterator[Container]:
+        """An attempt whose file operations wait until `answer` says what becomes of them, on a machine of its own."""
         stage.temporary(number).mkdir()
+        calls = CallWatch(answer)
         with (
+            closing(calls),
+            stage.stdout(number).open("wb") as stdout,
+            stage.stderr(number).open("wb") as stderr,
             self.procedure.open_machine(self.given, self.scale) as machine,
             Container(
                 self._command(stage),
