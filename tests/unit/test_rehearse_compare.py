@@ -13,7 +13,8 @@ from safetensors.numpy import save as save_safetensors
 from outlast.rehearse.checkpoints import pair_tasks
 from outlast.rehearse.compare import compare_bytes, compare_files
 from outlast.rehearse.request import CannotRehearse
-from outlast.rehearse.results import Outcome, choose_results, compare_outcomes, last_line, list_files, set_aside
+from outlast.rehearse.outputs import last_line
+from outlast.rehearse.results import Outcome, choose_results, compare_outcomes, list_files, set_aside
 
 
 def npy(array: np.ndarray, path: Path) -> bytes:
@@ -112,6 +113,19 @@ def test_databases_are_equal_when_their_rows_are(tmp_path: Path, mode: str) -> N
     other = database(tmp_path / "other", [(2, 0.25), (1, 0.5)], mode=mode)
     assert one != other or mode == "delete"
     assert compare_bytes("work.db", one, other).within(0.0)
+
+
+def test_how_many_rows_a_database_ever_had_is_no_result(tmp_path: Path) -> None:
+    """An attempt that begins its chunk again takes new numbers from AUTOINCREMENT, of rows that are gone in the end."""
+    kept = []
+    for name, begun in (("one", 1), ("other", 2)):
+        with sqlite3.connect(tmp_path / name) as opened:
+            opened.execute("CREATE TABLE work (id INTEGER PRIMARY KEY AUTOINCREMENT, item TEXT)")
+            opened.executemany("INSERT INTO work (item) VALUES (?)", [("a",)] * begun)
+            opened.execute("DELETE FROM work")
+        opened.close()
+        kept.append((tmp_path / name).read_bytes())
+    assert compare_bytes("work.db", *kept).within(0.0)
 
 
 def test_a_database_names_the_row_that_differs(tmp_path: Path) -> None:

@@ -9,10 +9,12 @@ import sqlite3
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
+
+from outlast.rehearse.sqlite_tables import MAGIC, tables_of
 
 _NUMBER = re.compile(
     r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.])|\b[-+]?(?:nan|inf(?:inity)?)\b", re.I
@@ -30,7 +32,6 @@ _SAFETENSORS_CODES = {
 # What json, zipfile, zlib, struct and literal_eval raise for a file that is cut, nested too deeply or encrypted.
 _FOREIGN: tuple[type[Exception], ...] = (ValueError, LookupError, TypeError, SyntaxError, EOFError, RuntimeError)
 _FOREIGN += (struct.error, zipfile.BadZipFile, zlib.error, sqlite3.Error, csv.Error)
-_SQLITE = b"SQLite format 3\0"
 
 
 class Unreadable(Exception):
@@ -73,7 +74,7 @@ def read_document(path: str, data: bytes) -> Document:
     try:
         if reader is not None:
             return reader(data)
-        if data.startswith(_SQLITE):
+        if data.startswith(MAGIC):
             return _read_sqlite(data)
         if holds_members(data):
             return _read_zip(data)
@@ -85,7 +86,7 @@ def read_document(path: str, data: bytes) -> Document:
 def holds_members(data: bytes) -> bool:
     """Whether these are the bytes of a zip file, as npz and torch's files are, or of a database: equal when what they
     hold is."""
-    return data.startswith(_SQLITE) or zipfile.is_zipfile(io.BytesIO(data))
+    return data.startswith(MAGIC) or zipfile.is_zipfile(io.BytesIO(data))
 
 
 def split_numbers(text: str) -> tuple[str, list[float]]:
@@ -114,21 +115,23 @@ def _read_csv(data: bytes) -> Document:
 
 
 def _read_sqlite(data: bytes) -> Document:
-    """Tables and their rows, in the order of their contents: where a row lies in the file is no part of a result."""
     leaves: Document = {}
     database = sqlite3.connect(":memory:")
     try:
         # A database in WAL mode cannot be opened in memory; the two bytes say that it is none (sqlite.org/fileformat).
         database.deserialize(data[:18] + b"\1\1" + data[20:])
-        for name, made in sorted(database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")):
-            leaves[f"table {name}"] = str(made)
-            quoted = '"' + name.replace('"', '""') + '"'
-            rows = sorted(repr(row) for row in database.execute(f"SELECT * FROM {quoted}"))  # noqa: S608 - the name is quoted above
-            leaves[f"table {name}, rows"] = len(rows)
-            leaves |= {f"table {name}, row {number}": row for number, row in enumerate(rows, 1)}
+        for name, made, rows in tables_of(database):
+            leaves |= {f"table {name}": made, **table_leaves(name, rows)}
     finally:
         database.close()
     return leaves
+
+
+def table_leaves(name: str, rows: Iterable[str]) -> Document:
+    """A table's rows, in the order of their contents: where a row lies in the file is no part of a result."""
+    ordered = sorted(rows)
+    numbered = {f"table {name}, row {number}": row for number, row in enumerate(ordered, 1)}
+    return {f"table {name}, rows": len(ordered), **numbered}
 
 
 def _read_json(data: bytes) -> Document:
