@@ -12,8 +12,8 @@ from safetensors.numpy import save as save_safetensors
 
 from outlast.rehearse.checkpoints import pair_tasks
 from outlast.rehearse.compare import compare_bytes, compare_files
-from outlast.rehearse.request import CannotRehearse
 from outlast.rehearse.outputs import last_line
+from outlast.rehearse.request import CannotRehearse
 from outlast.rehearse.results import Outcome, choose_results, compare_outcomes, list_files, set_aside
 
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +12,15 @@ from outlast.rehearse.attempt import Attempt, add_events
 from outlast.rehearse.compare import EQUAL, Distance
 from outlast.rehearse.cut_saves import CutSaves
 from outlast.rehearse.findings import find_in_notices, find_in_progress
+from outlast.rehearse.not_exercised import what_was_not_exercised
 from outlast.rehearse.notice import LeftBehind, NoticeView
+from outlast.rehearse.procedures import procedure_named
 from outlast.rehearse.report import Report, as_object
+from outlast.rehearse.request import Request
 from outlast.rehearse.results import STDOUT, Result
 from outlast.rehearse.scenario import Interruption, Kind
-from outlast.rehearse.verdict import Evidence, judge, what_was_not_exercised
+from outlast.rehearse.script import Script
+from outlast.rehearse.verdict import Evidence, judge
 from outlast.rehearse.watch import SaveFilter, Write, find_logs
 
 HEARD = NoticeView(first_command="python job.py", first_hears=True, first_was_pid_1=True, hearing_child=None)
@@ -199,11 +204,17 @@ def test_a_state_on_the_attempts_own_disk_is_not_survived_by_a_job_that_saves_no
     assert "$TMPDIR/state.json, which goes with the attempt" in reasons[0]
 
 
+def not_exercised(found: Evidence, *, isolated: bool = True, **asked: bool) -> list[str]:
+    request = Request(("x",), Path(), **asked)
+    script = Script(procedure_named("cloud-run"))
+    return what_was_not_exercised(request, script, found, isolated=isolated, batches=(), stdout="compared")
+
+
 def test_places_that_no_time_was_for_are_not_exercised() -> None:
-    asked = {"isolated": True, "real_store": False, "saves": True, "in_place": False}
-    assert "3 places between" in "\n".join(what_was_not_exercised(**asked, cuts=CutSaves(("write a",), (), 3)))
+    assert "3 places between" in "\n".join(not_exercised(evidence(cuts=CutSaves(("write a",), (), 3))))
     for none in (None, CutSaves((), (), 0)):
-        assert "each place between two file operations" in "\n".join(what_was_not_exercised(**asked, cuts=none))
+        assert "each place between two file operations" in "\n".join(not_exercised(evidence(cuts=none)))
+    assert "each place" not in "\n".join(not_exercised(evidence(cuts=CutSaves(("write a",), (), 0))))
 
 
 def test_beginning_at_step_0_although_there_are_checkpoints_is_told() -> None:
@@ -234,9 +245,14 @@ def test_lost_time_and_goodput_come_from_all_attempts() -> None:
 
 
 def test_what_was_not_exercised_follows_how_it_ran() -> None:
-    said = what_was_not_exercised(isolated=False, real_store=True, saves=False, in_place=True)
+    said = not_exercised(evidence(saves=False), isolated=False, real_store=True, in_place=True)
     assert "PID namespace (your process was not PID 1)" in said
+    assert any("the program was not seen to save" in one for one in said)
+    assert any("all runs shared your folder" in one for one in said)
     assert not any("bucket" in one for one in said)
+    moved = attempt(0, "SIGTERM", happened=("live-migration", "maintenance"))
+    for found, live in ((evidence(), True), (evidence(moved), False)):
+        assert any(one.startswith("live migrations") for one in not_exercised(found)) is live
 
 
 def test_a_file_kept_open_all_along_is_a_log_and_no_save() -> None:

@@ -13,13 +13,14 @@ from outlast.emulate.scale import TimeScale
 from outlast.registry import platform_named
 from outlast.rehearse.attempt import Attempt
 from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
-from outlast.rehearse.batch_life import account_of, untried_of
+from outlast.rehearse.batch_life import account_of
 from outlast.rehearse.batches import without_batches
 from outlast.rehearse.cut_batches import cut_batches
 from outlast.rehearse.cut_saves import CutSaves, Job, can_cut, cut_everywhere
 from outlast.rehearse.display import Display, SilentDisplay
 from outlast.rehearse.interrupted import run_interrupted
 from outlast.rehearse.many_notices import warn_often
+from outlast.rehearse.not_exercised import Stdout, what_was_not_exercised
 from outlast.rehearse.outputs import last_line, tail
 from outlast.rehearse.report import Report
 from outlast.rehearse.request import CannotRehearse, Limits, Request, facts_to_rehearse
@@ -29,14 +30,10 @@ from outlast.rehearse.scenario import ROUNDS
 from outlast.rehearse.script import Script, read_script
 from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
-from outlast.rehearse.verdict import Evidence, judge, last_failure, what_was_not_exercised
+from outlast.rehearse.verdict import Evidence, judge, last_failure
 
 Confirm = Callable[[str], bool]
 _PLATFORM_LIMITS = Limits()
-_NOT_COMPARED = {
-    "noisy": "standard output's last line, in which the uninterrupted runs differ",
-    "early": "standard output's last line: it came before half of the work was done, so it tells no result",
-}
 # A second uninterrupted run that works for less than this share of the first, and by this much, was no fresh start.
 _FRESH_SHARE, _FRESH_SECONDS = 0.3, 0.2
 
@@ -163,15 +160,16 @@ class _Rehearsal:
             if _did_less(first, third):
                 raise _not_fresh(first, third)
             first, second = second, third
-        told = not (first.told_early or second.told_early)
-        between = self._compare(first, second.outcome, with_stdout=told)
+        stdout: Stdout = "came early" if first.told_early or second.told_early else "compared"
+        between = self._compare(first, second.outcome, with_stdout=stdout == "compared")
         if not between:
             raise CannotRehearse("there is nothing to compare: it made no file and wrote nothing to standard output")
-        noisy = len(between) > 1 and any(one.path == STDOUT and not one.same for one in between)
-        if noisy:
+        if len(between) > 1 and any(one.path == STDOUT and not one.same for one in between):
+            stdout = "differs anyway"
             between = [one for one in between if one.path != STDOUT]
+        with_stdout = stdout == "compared"
         for round_number in range(ROUNDS):
-            stage, evidence = self._round(round_number, (first, second), between, with_stdout=told and not noisy)
+            stage, evidence = self._round(round_number, (first, second), between, with_stdout=with_stdout)
             if not evidence.finished or evidence.left_early or evidence.all_landed or round_number + 1 == ROUNDS:
                 break
             if self.site.copies is None:
@@ -180,8 +178,8 @@ class _Rehearsal:
             self.display.say(
                 f"the job finished after {landed} of {planned} interruptions: too late; once more, earlier"
             )
-        evidence = self._with_cut_saves(first, evidence, with_stdout=told and not noisy)
-        return self._report(first, stage, evidence, stdout="noisy" if noisy else "" if told else "early")
+        evidence = self._with_cut_saves(first, evidence, with_stdout=with_stdout)
+        return self._report(first, stage, evidence, stdout=stdout)
 
     def _with_cut_saves(self, first: Baseline, evidence: Evidence, *, with_stdout: bool) -> Evidence:
         """Also kills attempts at each place of a save, where nothing else has decided yet."""
@@ -276,25 +274,17 @@ class _Rehearsal:
         nearer = [min(one, known.get(one.path, one), key=lambda result: result.distance.relative) for one in results]
         return results, nearer
 
-    def _report(self, first: Baseline, stage: Stage, evidence: Evidence, *, stdout: str) -> Report:
+    def _report(self, first: Baseline, stage: Stage, evidence: Evidence, *, stdout: Stdout) -> Report:
         request = self.site.request
         verdict, reasons = judge(evidence)
         not_exercised = what_was_not_exercised(
-            isolated=self.site.isolated or not self.site.procedure.first_is_pid_1,
-            real_store=request.real_store,
-            saves=evidence.saves,
-            in_place=request.in_place,
-            cuts=evidence.cuts,
-        )
-        not_exercised = self.script.not_exercised(
-            not_exercised,
-            evidence.landed,
-            grace_seconds=self.site.grace_seconds,
+            request,
+            self.script,
+            evidence,
             isolated=self.site.isolated,
+            batches=first.outcome.batches,
+            stdout=stdout,
         )
-        not_exercised += untried_of(first.outcome.batches)
-        if stdout:
-            not_exercised.append(_NOT_COMPARED[stdout])
         last = evidence.last
         output = () if evidence.finished else (*tail(stage.stdout(last.number)), *tail(stage.stderr(last.number)))
         return Report(

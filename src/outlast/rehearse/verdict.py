@@ -1,4 +1,4 @@
-"""From what happened to what it proves: the verdict, its reasons, and what was not exercised."""
+"""From what happened to what it proves: the verdict and its reasons."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -248,28 +248,3 @@ def _own_failures(evidence: Evidence) -> Iterator[str]:
     for attempt in evidence.attempts:
         if attempt.ended_by == "exit":
             yield f"attempt {attempt.number} failed by itself with exit code {attempt.exit_code}; a retry mended it"
-
-
-def what_was_not_exercised(
-    *, isolated: bool, real_store: bool, saves: bool, in_place: bool, cuts: CutSaves | None = None
-) -> list[str]:
-    """What a rehearsal on one machine says nothing about."""
-    said = [] if real_store else ["the real bucket or disk: everything was kept in a local folder"]
-    said += [
-        "the GPU and its driver, as the platform gives them",
-        "several tasks or ranks: one task ran",
-        "the network, as it breaks when a machine goes",
-        "live migrations (SIGTSTP, then SIGCONT)",
-        "the platform's limits of time and memory",
-    ]
-    if not isolated:
-        said.append("PID namespace (your process was not PID 1)")
-    if not saves:
-        said.append("an interruption in the middle of a save: the program was not seen to save")
-    elif cuts is None or not (cuts.places or cuts.left):
-        said.append("each place between two file operations of a save, and notices in the middle of one")
-    elif cuts.left:
-        said.append(f"{cuts.left} places between two file operations: no time was left for them")
-    if in_place:
-        said.append("a fresh copy: all runs shared your folder; what they made was set aside between them")
-    return said
