@@ -77,7 +77,7 @@ _CALLS = (
     _Call("write", 296, 70, descriptor=0),  # pwritev
     _Call("write", 326, 285, descriptor=2),  # copy_file_range
     _Call("write", 40, 71, descriptor=0),  # sendfile
-    _Call("exit", 231, 94),  # exit_group, with 0
+    _Call("exit", 231, 94),  # exit_group
 )
 
 
@@ -85,7 +85,7 @@ _CALLS = (
 class Operation:
     """One change to a file that is about to happen: "open" (for writing), "write", "rename" (`source` to `path`), …
 
-    "exit", without a path, is the end of a process that leaves with 0.
+    "exit", without a path, is the end of a process that leaves with `code`.
     """
 
     kind: str
@@ -93,6 +93,7 @@ class Operation:
     source: str | None
     pid: int  # of the thread
     at: float  # monotonic seconds
+    code: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +119,12 @@ def can_watch() -> bool:
     return platform.machine() in _MACHINES
 
 
-def filter_program() -> bytes:
-    """The filter for this machine, as an array of struct sock_filter."""
+def filter_program(*, ends_only: bool = False) -> bytes:
+    """The filter for this machine, as an array of struct sock_filter. `ends_only`: for ends of processes alone."""
     machine = platform.machine()
     program = [(_LOAD, 0, 0, 4), (_IF_EQUAL, 1, 0, _MACHINES[machine]), (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, 0)]
     for call in _CALLS:
-        if (number := call.number(machine)) < 0:
+        if (number := call.number(machine)) < 0 or (ends_only and call.name != "exit"):
             continue
         block = _test(call)
         program += [(_IF_EQUAL, 0, len(block), number), *block]
@@ -150,11 +151,11 @@ class CallWatch:
 
     `answer` is asked about each operation before it happens; when it returns False the operation never happens: the
     process stays held, to be killed. Signalled: it has been sent a signal meanwhile, and goes on. A Failure is what it
-    gives then, as a disk would. It may wait.
+    gives then, as a disk would. It may wait. `ends_only`: it is asked about ends of processes alone.
     """
 
-    def __init__(self, answer: Callable[[Operation], Answer]) -> None:
-        self._answer = answer
+    def __init__(self, answer: Callable[[Operation], Answer], *, ends_only: bool = False) -> None:
+        self._answer, self._ends_only = answer, ends_only
         self._ours, self._theirs = socket.socketpair()
         self._stop_reading, self._stop_writing = os.pipe()
         machine = platform.machine()
@@ -166,6 +167,11 @@ class CallWatch:
     def descriptor(self) -> int:
         """What the launcher sends the listener through."""
         return self._theirs.fileno()
+
+    @property
+    def program(self) -> bytes:
+        """The filter that the launcher installs."""
+        return filter_program(ends_only=self._ends_only)
 
     def listen(self) -> None:
         """Takes the listener that the launcher has sent, and begins to answer. Without one nothing is seen."""
@@ -222,7 +228,7 @@ class CallWatch:
         now = time.monotonic()
         with contextlib.suppress(OSError):
             if call.name == "exit":
-                return Operation("exit", "", None, pid, now) if _signed(arguments[0]) == 0 else None
+                return Operation("exit", "", None, pid, now, code=arguments[0] & 0xFF)
             if call.descriptor >= 0:
                 path = str(Path(f"/proc/{pid}/fd/{_signed(arguments[call.descriptor])}").readlink())
                 return Operation(call.name, path, None, pid, now) if path.startswith("/") else None

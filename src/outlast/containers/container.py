@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from outlast.containers import launcher, processes
-from outlast.containers.calls import CallWatch, can_watch, filter_program
+from outlast.containers.calls import CallWatch, can_watch
 
 _PR_SET_CHILD_SUBREAPER = 36
 _START_SECONDS = 10.0
@@ -108,7 +108,7 @@ def _launch(
 ) -> tuple[str, ...]:
     how: dict[str, object] = {"status": status, "view": json.loads(view) if view else None, "below_init": below_init}
     if calls is not None:
-        how |= {"calls": calls.descriptor, "program": filter_program().hex()}
+        how |= {"calls": calls.descriptor, "program": calls.program.hex()}
     return (sys.executable, "-I", "-S", launcher.__file__, json.dumps(how), *command)
 
 

@@ -8,9 +8,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 
+from outlast.containers.calls import can_watch
 from outlast.containers.container import Container, View
 from outlast.rehearse.attempt import Attempt, EndedBy, Plan, Sign, SignOfWork, add_events, read_events
-from outlast.rehearse.notice import NoticeView, NoticeWatch
+from outlast.rehearse.notice import NoticeView, NoticeWatch, Parting
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.stage import Stage
 from outlast.rehearse.storage import Storage
@@ -100,10 +101,11 @@ def run_attempt(
 ) -> Attempt:
     """Runs the command once, to its end or to the end that `plan` makes."""
     with ExitStack() as stack:
-        storage = None
+        storage, parting = None, Parting()
         if plan is not None and any(one.through_door for one in plan.due):
-            storage = Storage(stage.folder, lambda: container.kill())  # noqa: PLW0108 - it is made below
+            storage = Storage(stage.folder, lambda: container.kill(), parting.passes)  # noqa: PLW0108 - it is made below
             stack.callback(storage.close)  # after the container, which is entered later
+        stack.callback(parting.calls.close)
         container = stack.enter_context(
             Container(
                 command,
@@ -114,10 +116,13 @@ def run_attempt(
                 isolated=setting.isolated,
                 first_is_pid_1=setting.first_is_pid_1,
                 view=setting.view,
-                calls=storage.calls if storage is not None else None,
+                calls=storage.calls if storage is not None else parting.calls if can_watch() else None,
             )
         )
-        return _Driver(stage, number, container, setting=setting, plan=plan, storage=storage, stack=stack).run()
+        driver = _Driver(
+            stage, number, container, setting=setting, plan=plan, storage=storage, parting=parting, stack=stack
+        )
+        return driver.run()
 
 
 class _Driver:
@@ -132,10 +137,12 @@ class _Driver:
         setting: Setting,
         plan: Plan | None,
         storage: Storage | None,
+        parting: Parting,
         stack: ExitStack,
     ) -> None:
         self._stage, self._number, self._container = stage, number, container
         self._setting, self._plan, self._storage, self._stack = setting, plan, storage, stack
+        self._parting = parting
         self._progress = _Progress()
         self._signs = SignOfWork(stage, number, setting.watch, container.started_at)
         self._agenda: list[tuple[float, int, Due, Step]] = []
@@ -265,7 +272,7 @@ class _Driver:
         kills = (at for at, _, _, step in self._agenda if isinstance(step, Kill))
         progress.kill_due_at = next(kills, progress.kill_due_at)
         if self._watching is None:
-            self._watching = self._stack.enter_context(NoticeWatch(self._container, self._stage.folder))
+            self._watching = self._stack.enter_context(NoticeWatch(self._container, self._stage.folder, self._parting))
 
     def _wake(self) -> None:
         """The attempts beside this one, when it works; and this one, when the next one does."""
