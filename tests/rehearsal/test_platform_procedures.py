@@ -15,7 +15,7 @@ from outlast.registry import platform_named
 from outlast.rehearse.attempt import Attempt
 from outlast.rehearse.display import SilentDisplay
 from outlast.rehearse.interrupted import run_interrupted
-from outlast.rehearse.procedures import procedure_named
+from outlast.rehearse.procedures import procedure_on
 from outlast.rehearse.profile import Profile
 from outlast.rehearse.request import Limits, Request
 from outlast.rehearse.sandbox import plan_copy
@@ -56,7 +56,7 @@ def stage_on(
         request=Request(command=(sys.executable, "job.py"), folder=source, platform=platform),
         limits=Limits(),
         platform=there,
-        procedure=procedure_named(there.facts.procedure or ""),
+        procedure=procedure_on(platform),
         work=folder / "work",
         copies=plan_copy(source),
         isolated=True,
@@ -77,7 +77,7 @@ def attempts_of(
     retries: int = 6,
 ) -> tuple[list[Attempt], Stage]:
     """What becomes of the attempts at a job of half a second when `happens`, and then what a proof needs beside it."""
-    procedure = procedure_named(platform_named(platform).facts.procedure or "")
+    procedure = procedure_on(platform)
     asked = read_scenario(happens, "f", "f", folder, platform=platform, procedure=procedure)
     ours = "outlast" in program
     profile = Profile(

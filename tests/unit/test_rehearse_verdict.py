@@ -14,7 +14,7 @@ from outlast.rehearse.cut_saves import CutSaves
 from outlast.rehearse.findings import find_in_notices, find_in_progress
 from outlast.rehearse.not_exercised import what_was_not_exercised
 from outlast.rehearse.notice import LeftBehind, NoticeView
-from outlast.rehearse.procedures import procedure_named
+from outlast.rehearse.procedures import procedure_on
 from outlast.rehearse.report import Report, as_object
 from outlast.rehearse.request import Request
 from outlast.rehearse.results import STDOUT, Result
@@ -206,7 +206,7 @@ def test_a_state_on_the_attempts_own_disk_is_not_survived_by_a_job_that_saves_no
 
 def not_exercised(found: Evidence, *, isolated: bool = True, **asked: bool) -> list[str]:
     request = Request(("x",), Path(), **asked)
-    script = Script(procedure_named("cloud-run"))
+    script = Script(procedure_on("cloud-run"))
     return what_was_not_exercised(request, script, found, isolated=isolated, batches=(), stdout="compared")
 
 

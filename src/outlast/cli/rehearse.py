@@ -16,9 +16,9 @@ from outlast.errors import SettingsError
 from outlast.registry import platform_named, proven_platforms
 from outlast.rehearse.display import ConsoleDisplay
 from outlast.rehearse.page import as_page
-from outlast.rehearse.procedures import procedure_named
+from outlast.rehearse.procedures import procedure_on
 from outlast.rehearse.report import Report, as_object, print_report
-from outlast.rehearse.request import Request, facts_to_rehearse
+from outlast.rehearse.request import Request
 from outlast.rehearse.runner import rehearse as run_rehearsal
 from outlast.rehearse.scenario_file import scenarios_for
 from outlast.rehearse.verdict import EXIT_CODES
@@ -106,7 +106,7 @@ def _show(report: Report, console: Console, *, as_json: bool, page: Path | None)
 def _print_scenarios(platform: str) -> None:
     """Those for the platform, and the words in which one is written for it."""
     try:
-        procedure = procedure_named(facts_to_rehearse(platform).procedure or "")
+        procedure = procedure_on(platform)
     except SettingsError as error:
         raise click.UsageError(str(error)) from error
     click.echo(f"scenarios for {platform} (--scenario NAME):")

@@ -23,7 +23,7 @@ from outlast.rehearse.many_notices import warn_often
 from outlast.rehearse.not_exercised import Stdout, what_was_not_exercised
 from outlast.rehearse.outputs import last_line, tail
 from outlast.rehearse.report import Report
-from outlast.rehearse.request import CannotRehearse, Limits, Request, facts_to_rehearse
+from outlast.rehearse.request import CannotRehearse, Limits, Request
 from outlast.rehearse.results import STDOUT, Outcome, Result, compare_outcomes, set_aside
 from outlast.rehearse.sandbox import PRIVATE_FOLDER, CopyPlan, plan_copy
 from outlast.rehearse.scenario import ROUNDS
@@ -50,9 +50,8 @@ def rehearse(
     `confirm` is asked before a copy larger than the limit. Raises SettingsError for settings that cannot work;
     whatever else goes wrong is a report with the verdict "could-not-rehearse".
     """
-    facts = facts_to_rehearse(request.platform)
-    script = read_script(request, facts)
-    retries = script.retries(request, facts)
+    script = read_script(request)
+    retries = script.retries(request, platform_named(request.platform).facts)
     shown = display or SilentDisplay()
     work = Path(tempfile.mkdtemp(prefix="outlast-rehearsal-")).resolve()
     kept = work if request.keep else None

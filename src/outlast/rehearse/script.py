@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from outlast.errors import SettingsError
 from outlast.ports import PlatformFacts
-from outlast.rehearse.procedures import procedure_named
+from outlast.rehearse.procedures import procedure_on
 from outlast.rehearse.request import Request, retry_budget
 from outlast.rehearse.scenario import Interruption, Scenario, draw_scenario, missing_kinds, play
 from outlast.rehearse.scenario_file import load_scenario
@@ -46,13 +46,15 @@ class Script:
         return enough + revoked if facts.max_retries is None else min(enough + revoked, facts.max_retries)
 
 
-def read_script(request: Request, facts: PlatformFacts) -> Script:
-    """The script of a request; raises SettingsError for scenarios that make no sense, alone or together."""
-    if facts.procedure is None:
-        raise SettingsError(f"--platform {facts.name}: its way to end a job cannot be rehearsed yet")
-    procedure = procedure_named(facts.procedure)
+def read_script(request: Request) -> Script:
+    """The script of a request.
+
+    Raises SettingsError for a platform that cannot be rehearsed, and for scenarios that make no sense, alone or
+    together.
+    """
+    procedure = procedure_on(request.platform)
     scenarios = [
-        load_scenario(asked, folder=request.folder, platform=facts.name, procedure=procedure)
+        load_scenario(asked, folder=request.folder, platform=request.platform, procedure=procedure)
         for asked in request.scenarios
     ]
     return Script(
