@@ -66,9 +66,15 @@ def _one_notice(attempt: Attempt, grace_seconds: float) -> Iterator[str]:
         )
     elif ran_out and attempt.heard_notice_after_seconds is not None:
         heard = format_duration(attempt.heard_notice_after_seconds)
-        yield f"attempt {attempt.number}: the notice was heard after {heard}, but it did not end within {grace}"
+        yield (
+            f"attempt {attempt.number}: the notice was heard after {heard}, but it did not end within {grace}: its "
+            "steps, its last save and its leaving have to fit in that time"
+        )
     elif ran_out:
-        yield f"attempt {attempt.number}: `{short(view.first_command)}` catches SIGTERM but did not end within {grace}"
+        yield (
+            f"attempt {attempt.number}: `{short(view.first_command)}` catches SIGTERM but did not end within {grace}: "
+            "on SIGTERM it has to save and leave in that time"
+        )
     for left in view.left_behind:
         doing = f", writing {', '.join(left.writes)}," if left.writes else ""
         yield (
@@ -90,7 +96,8 @@ def find_in_restores(attempts: Sequence[Attempt]) -> list[str]:
     """Whether what each attempt restored was what had been saved, leaf by leaf."""
     said = [
         f"attempt {attempt.number}: after the restore of step {attempt.resumed_from_step}, "
-        f"{', '.join(attempt.different_leaves[:6])} was not what had been saved"
+        f"{', '.join(attempt.different_leaves[:6])} was not what had been saved: load_state_dict has to restore "
+        "all that state_dict gave"
         for attempt in attempts
         if attempt.different_leaves
     ]
@@ -118,7 +125,8 @@ def find_in_progress(
     committed = 0
     for attempt in attempts:
         if committed and attempt.resumed_from_step is None and attempt.ended_by != "exit":
-            return [f"attempt {attempt.number} began at step 0 although {committed} checkpoints were there"]
+            seen = f"attempt {attempt.number} began at step 0 although {committed} checkpoints were there"
+            return [f'{seen}: a Job with resume="none", or with another url, name or run each time, begins anew']
         committed += attempt.commits
     if committed or last.exit_code != 0:
         return []

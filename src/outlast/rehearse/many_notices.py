@@ -9,6 +9,7 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 
+from outlast.clock import format_duration
 from outlast.containers.container import Container
 from outlast.rehearse.cut_saves import Job, Knife, Place
 from outlast.rehearse.display import Display
@@ -65,7 +66,8 @@ def _judge(site: Site, attempts: list[Warned], results: list[Result]) -> list[st
     last = attempts[-1]
     noticed = [one for one in attempts if one.noticed]
     if last.killed:
-        what = f"after a notice {last.where} it did not end" if last.noticed else "it hung"
+        grace = format_duration(site.grace_seconds)
+        what = f"after a notice {last.where} it did not end within {grace}" if last.noticed else "it hung"
         return [f"attempt {last.number} of a run with many notices: {what}"]
     if last.exit_code != 0:
         words = f": {last.last_words}" if last.last_words else ""

@@ -162,7 +162,10 @@ class _Rehearsal:
         stdout: Stdout = "came early" if first.told_early or second.told_early else "compared"
         between = self._compare(first, second.outcome, with_stdout=stdout == "compared")
         if not between:
-            raise CannotRehearse("there is nothing to compare: it made no file and wrote nothing to standard output")
+            raise CannotRehearse(
+                "there is nothing to compare: it made no file and wrote nothing to standard output. Let it write its "
+                "result to a file below the folder, or as its last line"
+            )
         if len(between) > 1 and any(one.path == STDOUT and not one.same for one in between):
             stdout = "differs anyway"
             between = [one for one in between if one.path != STDOUT]

@@ -163,7 +163,10 @@ def _hung(evidence: Evidence) -> str:
     last = evidence.last
     ran = format_duration(last.seconds)
     usual = format_duration(evidence.baseline_seconds)
-    return f"attempt {last.number} hung: it ran for {ran} without an end, and the whole job takes {usual}"
+    return (
+        f"attempt {last.number} hung: it ran for {ran} without an end, and the whole job takes {usual}. The end of its "
+        "output may say what it waited for; --keep keeps all of it"
+    )
 
 
 def _budget(evidence: Evidence) -> str:
@@ -176,6 +179,8 @@ def _budget(evidence: Evidence) -> str:
         f"the retries are used up: {used} ended all {len(evidence.attempts)} attempts "
         f"(1 + {evidence.retries} retries), and the work is not finished"
     )
+    if not own:
+        text += ": set more retries for the job, and here with --retries"
     cut = next((one for one in reversed(evidence.attempts) if one.cut_write is not None), None)
     if own and cut is not None:
         text += f"; attempt {cut.number} was killed while it wrote {cut.cut_write}"
@@ -216,6 +221,10 @@ def _not_deterministic(evidence: Evidence) -> Iterator[str]:
             f"{result.path} lies {'within' if inside else 'outside'} the uninterrupted runs' own spread"
             + ("" if not math.isinf(own.relative) else ", which differ in more than numbers")
         )
+    yield (
+        "for a verdict: fix the seeds of what it draws at random, allow a difference of numbers with --tolerance, or "
+        "name the files that have to be equal with --result"
+    )
 
 
 def _elsewhere(paths: Sequence[str], facts: PlatformFacts) -> str:
@@ -241,7 +250,10 @@ def _temporary(paths: Sequence[str]) -> str:
 def _too_short(evidence: Evidence) -> str:
     kinds = ", ".join(evidence.missing_kinds)
     seconds = format_duration(evidence.baseline_seconds)
-    return f"too short to interrupt: it takes {seconds}, and finished before these had landed: {kinds}"
+    return (
+        f"too short to interrupt: it takes {seconds}, and finished before these had landed: {kinds}. Give it more work "
+        "for a rehearsal, say more steps"
+    )
 
 
 def _own_failures(evidence: Evidence) -> Iterator[str]:
