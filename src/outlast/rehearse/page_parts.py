@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from outlast.checkpoint.goodput import Buckets
 from outlast.clock import format_duration
 from outlast.events import PlanMade
-from outlast.pages.markup import Child, Markup, join, tag, told
+from outlast.pages.markup import Child, Markup, foreign, join, tag
 from outlast.rehearse.attempt import Attempt
 from outlast.rehearse.estimate import Expected, Measured
 from outlast.rehearse.report import Report
@@ -74,8 +74,8 @@ def plans_table(report: Report) -> Child:
         tag(
             "tr",
             tag("td", attempt.number, class_="number"),
-            tag("td", told(plan.choice)),
-            tag("td", told(plan.why)),
+            tag("td", foreign(plan.choice)),
+            tag("td", foreign(plan.why)),
         )
         for attempt in report.attempts
         for plan in _plans(attempt)
