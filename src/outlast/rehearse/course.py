@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 
-from outlast.containers.calls import can_watch
+from outlast.containers.calls import CallWatch, can_watch
 from outlast.containers.container import Container, View
 from outlast.rehearse.attempt import Attempt, EndedBy, Plan, Sign, SignOfWork, add_events, read_events
 from outlast.rehearse.notice import NoticeView, NoticeWatch, Parting
@@ -62,6 +62,7 @@ class Setting:
     isolated: bool
     first_is_pid_1: bool = True
     view: View | None = None
+    calls: CallWatch | None = None  # in place of what is to know who is left behind at a notice
     hung_seconds: float = float("inf")
     on_second: Callable[[], None] = lambda: None
     called_off: threading.Event | None = None
@@ -106,6 +107,7 @@ def run_attempt(
             storage = Storage(stage.folder, lambda: container.kill(), parting.passes)  # noqa: PLW0108 - it is made below
             stack.callback(storage.close)  # after the container, which is entered later
         stack.callback(parting.calls.close)
+        calls = storage.calls if storage is not None else setting.calls or parting.calls
         container = stack.enter_context(
             Container(
                 command,
@@ -116,7 +118,7 @@ def run_attempt(
                 isolated=setting.isolated,
                 first_is_pid_1=setting.first_is_pid_1,
                 view=setting.view,
-                calls=storage.calls if storage is not None else parting.calls if can_watch() else None,
+                calls=calls if can_watch() else None,
             )
         )
         driver = _Driver(

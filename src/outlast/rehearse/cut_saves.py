@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from outlast.containers.calls import Answer, Operation, Signalled
 from outlast.containers.container import can_hold_calls
 from outlast.rehearse.display import Display
+from outlast.rehearse.elsewhere import Elsewhere
 from outlast.rehearse.outputs import last_line
 from outlast.rehearse.results import Result
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
@@ -100,6 +101,7 @@ class Knife:
     late_seconds: float | None
     wanted: Place | None = None
     blunt: bool = False  # only looks
+    left: Elsewhere | None = None  # by the attempts of its chain
     warn: Callable[[], None] | None = None  # called at the place, where the attempt is not held then
     seen: Counter[Place] = field(default_factory=Counter)
     cut: tuple[Place, str] | None = None
@@ -126,7 +128,7 @@ class Knife:
         name = "" if self._is_the_end(operation) else self._name_of(operation.path)
         if name is None:
             self._note_elsewhere(operation)
-            return True
+            return self.left is None or self.left.passes(operation)
         if self._left:
             self._see_what_follows(operation, name)
         source = self._name_of(operation.source) if operation.source else None
@@ -217,14 +219,17 @@ def run_chain(
     cuts: list[Cut] = []
     met: set[Place] = set()
     elsewhere: Counter[str] = Counter()
+    left = Elsewhere()
     while True:
         killed = {cut.place for cut in cuts if cut.place is not None}
         enough = len(killed) >= _KILLS or (wanted is not None and bool(killed))
-        knife = Knife(stage, done | killed, late_seconds, wanted, blunt=enough)
-        cut = _run(site, stage, len(cuts), knife, hung_seconds)
+        knife = Knife(stage, done | killed, late_seconds, wanted, blunt=enough, left=left)
+        with left.watching(stage):
+            cut = _run(site, stage, len(cuts), knife, hung_seconds)
         cuts.append(cut)
         met |= set(knife.seen)
         elsewhere |= knife.elsewhere
+        elsewhere |= dict.fromkeys(left.read, _STATE_LIKE)
         if cut.exit_code == 0 or cut.hung or all(one.failed for one in cuts[-_FAILURES:]) * (len(cuts) >= _FAILURES):
             return Chain(stage, tuple(cuts), frozenset(met - killed - done), elsewhere)
 

@@ -52,7 +52,7 @@ class Parting:
     """
 
     def __init__(self) -> None:
-        self.calls = CallWatch(self.passes, ends_only=True)
+        self.calls = CallWatch(self.passes, kinds=frozenset({"exit"}))
         self.left_behind: tuple[LeftBehind, ...] | None = None
         self._watched: tuple[Container, Path] | None = None
 

@@ -18,6 +18,7 @@ from outlast.rehearse.batches import without_batches
 from outlast.rehearse.cut_batches import cut_batches
 from outlast.rehearse.cut_saves import CutSaves, Job, can_cut, cut_everywhere
 from outlast.rehearse.display import Display, SilentDisplay
+from outlast.rehearse.elsewhere import Elsewhere
 from outlast.rehearse.interrupted import run_interrupted
 from outlast.rehearse.many_notices import warn_often
 from outlast.rehearse.not_exercised import Stdout, what_was_not_exercised
@@ -153,9 +154,10 @@ class _Rehearsal:
 
     def run(self) -> Report:
         """Raises CannotRehearse when there is nothing to judge."""
-        first, second = self._baseline(1), self._baseline(2)
+        elsewhere = Elsewhere()
+        first, second = self._baseline(1, elsewhere), self._baseline(2, elsewhere)
         if _did_less(first, second):  # or the machine was busy during the first: a third run tells
-            third = self._baseline(3)
+            third = self._baseline(3, elsewhere)
             if _did_less(first, third):
                 raise _not_fresh(first, third)
             first, second = second, third
@@ -213,9 +215,9 @@ class _Rehearsal:
             cuts = replace(cuts, elsewhere=())
         return replace(evidence, cuts=cuts)
 
-    def _baseline(self, number: int) -> Baseline:
+    def _baseline(self, number: int, elsewhere: Elsewhere) -> Baseline:
         with self.display.working(f"uninterrupted run {number}"):
-            baseline = run_baseline(self.site, number)
+            baseline = run_baseline(self.site, number, elsewhere)
         self.display.say(f"uninterrupted run {number} took {format_duration(baseline.attempt.seconds)}")
         return baseline
 
