@@ -208,7 +208,9 @@ def test_a_state_on_the_attempts_own_disk_is_not_survived_by_a_job_that_saves_no
 def not_exercised(found: Evidence, *, isolated: bool = True, **asked: bool) -> list[str]:
     request = Request(("x",), Path(), **asked)
     script = Script(procedure_on("cloud-run"))
-    return what_was_not_exercised(request, script, found, isolated=isolated, batches=(), stdout="compared")
+    return what_was_not_exercised(
+        request, script, found, isolated=isolated, held=isolated, batches=(), stdout="compared"
+    )
 
 
 def test_places_that_no_time_was_for_are_not_exercised() -> None:
@@ -250,6 +252,7 @@ def test_what_was_not_exercised_follows_how_it_ran() -> None:
     assert "PID namespace (your process was not PID 1)" in said
     assert any("the program was not seen to save" in one for one in said)
     assert any("all runs shared your folder" in one for one in said)
+    assert any("outside of the copy" in one for one in said)
     assert not any("bucket" in one for one in said)
     moved = attempt(0, "SIGTERM", happened=("live-migration", "maintenance"))
     for found, live in ((evidence(), True), (evidence(moved), False)):

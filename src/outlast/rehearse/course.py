@@ -48,13 +48,29 @@ class Neighbours:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Beside:
+    """What an attempt and those that live at the same time tell each other.
+
+    `on_second` is called when the next attempt is to begin although this one lives; `called_off` ends this one from
+    outside, and `woken` lets it work on where it stands still. `is_done`: another attempt has finished the job, so that
+    there is nothing left to interrupt. `neighbours` wake when this one works.
+    """
+
+    on_second: Callable[[], None] = lambda: None
+    called_off: threading.Event | None = None
+    woken: threading.Event | None = None
+    is_done: Callable[[], bool] = lambda: False
+    neighbours: Neighbours | None = None
+
+
+ALONE = Beside()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
     """Where an attempt runs. `isolated`: as the first process of a container, or below its init.
 
-    `on_second` is called when the next attempt is to begin although this one lives; `called_off` ends it from outside,
-    and `woken` lets it work on where it stands still.
-    `is_done`: another attempt has finished the job, so that there is nothing left to interrupt. `neighbours` live
-    beside this one, and wake when it works.
+    `calls` is asked about file operations in place of what is to know who is left behind at a notice.
     """
 
     scene: Scene
@@ -62,13 +78,9 @@ class Setting:
     isolated: bool
     first_is_pid_1: bool = True
     view: View | None = None
-    calls: CallWatch | None = None  # in place of what is to know who is left behind at a notice
+    calls: CallWatch | None = None
     hung_seconds: float = float("inf")
-    on_second: Callable[[], None] = lambda: None
-    called_off: threading.Event | None = None
-    woken: threading.Event | None = None
-    is_done: Callable[[], bool] = lambda: False
-    neighbours: Neighbours | None = None
+    beside: Beside = ALONE
 
 
 @dataclass(slots=True)
@@ -97,7 +109,7 @@ def run_attempt(
     command: Sequence[str],
     environment: dict[str, str],
     *,
-    setting: Setting,
+    surroundings: Surroundings,
     plan: Plan | None = None,
 ) -> Attempt:
     """Runs the command once, to its end or to the end that `plan` makes."""
@@ -107,7 +119,7 @@ def run_attempt(
             storage = Storage(stage.folder, lambda: container.kill(), parting.passes)  # noqa: PLW0108 - it is made below
             stack.callback(storage.close)  # after the container, which is entered later
         stack.callback(parting.calls.close)
-        calls = storage.calls if storage is not None else setting.calls or parting.calls
+        calls = storage.calls if storage is not None else surroundings.calls or parting.calls
         container = stack.enter_context(
             Container(
                 command,
@@ -115,14 +127,21 @@ def run_attempt(
                 environment=environment,
                 stdout=stack.enter_context(stage.stdout(number).open("wb")),
                 stderr=stack.enter_context(stage.stderr(number).open("wb")),
-                isolated=setting.isolated,
-                first_is_pid_1=setting.first_is_pid_1,
-                view=setting.view,
+                isolated=surroundings.isolated,
+                first_is_pid_1=surroundings.first_is_pid_1,
+                view=surroundings.view,
                 calls=calls if can_watch() else None,
             )
         )
         driver = _Driver(
-            stage, number, container, setting=setting, plan=plan, storage=storage, parting=parting, stack=stack
+            stage,
+            number,
+            container,
+            surroundings=surroundings,
+            plan=plan,
+            storage=storage,
+            parting=parting,
+            stack=stack,
         )
         return driver.run()
 
@@ -136,17 +155,19 @@ class _Driver:
         number: int,
         container: Container,
         *,
-        setting: Setting,
+        surroundings: Surroundings,
         plan: Plan | None,
         storage: Storage | None,
         parting: Parting,
         stack: ExitStack,
     ) -> None:
         self._stage, self._number, self._container = stage, number, container
-        self._setting, self._plan, self._storage, self._stack = setting, plan, storage, stack
+        self._scene, self._watch, self._beside = surroundings.scene, surroundings.watch, surroundings.beside
+        self._hung_seconds = surroundings.hung_seconds
+        self._plan, self._storage, self._stack = plan, storage, stack
         self._parting = parting
         self._progress = _Progress()
-        self._signs = SignOfWork(stage, number, setting.watch, container.started_at)
+        self._signs = SignOfWork(stage, number, surroundings.watch, container.started_at)
         self._agenda: list[tuple[float, int, Due, Step]] = []
         self._order = count()
         self._waiting = list(plan.due) if plan is not None else []
@@ -156,7 +177,7 @@ class _Driver:
 
     def run(self) -> Attempt:
         """The attempt, once it is over."""
-        hung_at = self._container.started_at + self._setting.hung_seconds
+        hung_at = self._container.started_at + self._hung_seconds
         while True:
             self._wake()
             self._begin_what_is_due()
@@ -171,10 +192,10 @@ class _Driver:
                 break
         ended_at = time.monotonic()
         if self._progress.armed:
-            self._progress.fired = self._setting.watch.disarm()
+            self._progress.fired = self._watch.disarm()
         if self._storage is not None and self._storage.fired is not None:
             self._progress.fired = self._storage.fired
-        self._setting.watch.settle()
+        self._watch.settle()
         return self._report(self._container.finish(), ended_at)
 
     # --- what happens ---------------------------------------------------------------------------------------------
@@ -184,7 +205,7 @@ class _Driver:
             at = self._moment_of(self._waiting[0])
             if at is None or at > time.monotonic() or self._progress.killed_by is not None:
                 return
-            if self._setting.is_done():
+            if self._beside.is_done():
                 self._waiting.clear()
                 return
             due = self._waiting.pop(0)
@@ -192,7 +213,7 @@ class _Driver:
             self._progress.begun.append(due)
             if due.kind == "advice":
                 self._progress.landed.append((due, self._began_at))
-            for timed in due.begin(self._setting.scene):
+            for timed in due.begin(self._scene):
                 self._agenda.append((self._began_at + timed.seconds, next(self._order), due, timed.step))
             self._agenda.sort(key=lambda entry: entry[:2])
             self._do_what_is_due()
@@ -246,7 +267,7 @@ class _Driver:
             if step.overlap_seconds is not None:
                 self._container.signal_all(signal.SIGSTOP)
                 self._asleep = (due, step.overlap_seconds)
-            self._setting.on_second()
+            self._beside.on_second()
         elif isinstance(step, Kill):
             told = progress.noticed_at is not None
             self._kill("SIGKILL after the grace" if told else "SIGKILL")
@@ -257,7 +278,7 @@ class _Driver:
         if isinstance(step, KillAtSave) and step.write is None:
             self._progress.armed = True
             if self._plan is not None:
-                self._setting.watch.arm(self._container.kill, self._plan.saves)
+                self._watch.arm(self._container.kill, self._plan.saves)
         if self._storage is None or self._plan is None:
             return
         if isinstance(step, KillAtSave) and step.write is not None:
@@ -278,10 +299,10 @@ class _Driver:
 
     def _wake(self) -> None:
         """The attempts beside this one, when it works; and this one, when the next one does."""
-        beside = self._setting.neighbours
-        if beside is not None and not beside.awake.is_set() and self._signs.find(beside.sign) is not None:
-            beside.awake.set()
-        woken = self._setting.woken
+        sleepers = self._beside.neighbours
+        if sleepers is not None and not sleepers.awake.is_set() and self._signs.find(sleepers.sign) is not None:
+            sleepers.awake.set()
+        woken = self._beside.woken
         if self._asleep is not None and (woken is None or woken.is_set()) and self._progress.killed_by is None:
             due, overlap_seconds = self._asleep
             self._asleep = None
@@ -310,21 +331,22 @@ class _Driver:
         if self._waiting and self._progress.killed_by is None:
             at = self._moment_of(self._waiting[0])
             moments.append(time.monotonic() + _LOOK_SECONDS if at is None else at)
-        if self._asleep is not None or (self._setting.neighbours and not self._setting.neighbours.awake.is_set()):
+        sleepers = self._beside.neighbours
+        if self._asleep is not None or (sleepers is not None and not sleepers.awake.is_set()):
             moments.append(time.monotonic() + _LOOK_SECONDS)
         return min(moments, default=float("inf"))
 
     def _wait(self, seconds: float) -> bool:
         """Whether the first process has ended, after so many seconds at most."""
         seconds = min(max(seconds, 0.0), _LONGEST_WAIT_SECONDS)
-        if self._setting.called_off is not None:
+        if self._beside.called_off is not None:
             seconds = min(seconds, _CALLED_OFF_SECONDS)
         if self._watching is not None and self._progress.killed_by is None:
             return self._watching.wait(min(seconds, _SAMPLE_SECONDS))
         return self._container.wait(seconds)[0]
 
     def _is_called_off(self) -> bool:
-        return self._setting.called_off is not None and self._setting.called_off.is_set()
+        return self._beside.called_off is not None and self._beside.called_off.is_set()
 
     # --- the report -----------------------------------------------------------------------------------------------
 
@@ -344,7 +366,7 @@ class _Driver:
             grace_seconds=progress.kill_due_at - noticed if noticed and progress.kill_due_at else None,
             worked_seconds=0.0 if began is None else max(0.0, ended_at - began),
             cut_write=progress.fired.path if progress.fired is not None and end.at is not None else None,
-            writes=count_saves(self._setting.watch.writes_since(started)),
+            writes=count_saves(self._watch.writes_since(started)),
             notice=self._view() if noticed is not None else None,
             happened=tuple(due.name for due in progress.begun) if end.kind is not None else (),
             counts_as=progress.begun[-1].counts_as if progress.begun and noticed is not None else "its exit code",

@@ -15,11 +15,20 @@ Stdout = Literal["compared", "differs anyway", "came early"]
 
 
 def what_was_not_exercised(
-    request: Request, script: Script, evidence: Evidence, *, isolated: bool, batches: Sequence[Batch], stdout: Stdout
+    request: Request,
+    script: Script,
+    evidence: Evidence,
+    *,
+    isolated: bool,
+    held: bool,
+    batches: Sequence[Batch],
+    stdout: Stdout,
 ) -> list[str]:
-    """One line for each thing. `isolated`: attempts had namespaces of their own."""
+    """One line for each thing. `isolated`: attempts had namespaces of their own; `held`: their file operations waited
+    until they were answered, so that those outside of the copy were seen."""
     return [
         *_on_one_machine(request, script, evidence, isolated=isolated),
+        *([] if held else ["files that it keeps outside of the copy: nobody saw what it writes there"]),
         *_of_saves(evidence),
         *(["a fresh copy: all runs shared your folder; what they made was set aside between them"] * request.in_place),
         *script.procedure.not_exercised,

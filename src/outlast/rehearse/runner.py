@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from outlast.clock import format_duration
-from outlast.containers.container import can_isolate
+from outlast.containers.container import can_hold_calls, can_isolate
 from outlast.emulate.scale import TimeScale
 from outlast.registry import platform_named
 from outlast.rehearse.attempt import Attempt
@@ -286,6 +286,7 @@ class _Rehearsal:
             self.script,
             evidence,
             isolated=self.site.isolated,
+            held=self.site.isolated and can_hold_calls(),
             batches=first.outcome.batches,
             stdout=stdout,
         )

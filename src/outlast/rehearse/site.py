@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from outlast.emulate.scale import TimeScale
 from outlast.ports import Identity, Platform
 from outlast.rehearse.attempt import Attempt, Plan
 from outlast.rehearse.batch_life import end_leases
-from outlast.rehearse.course import Neighbours, Setting, run_attempt
+from outlast.rehearse.course import ALONE, Beside, Surroundings, run_attempt
 from outlast.rehearse.request import CannotRehearse, Limits, Request
 from outlast.rehearse.sandbox import CopyPlan, make_copy
 from outlast.rehearse.stage import FIRST_START, Stage, Start, environment_on, inherited_environment
@@ -97,18 +96,14 @@ class Site:
         plan: Plan | None = None,
         hung_seconds: float = float("inf"),
         start: Start = FIRST_START,
-        on_second: Callable[[], None] = lambda: None,
-        called_off: threading.Event | None = None,
-        woken: threading.Event | None = None,
-        is_done: Callable[[], bool] = lambda: False,
-        neighbours: Neighbours | None = None,
+        beside: Beside = ALONE,
     ) -> Attempt:
         """One attempt on a stage, on a machine of its own; raises CannotRehearse when there is no such command."""
         if plan is not None:
             self._check(plan)
         stage.temporary(number).mkdir()
         with self.procedure.open_machine(self.given, self.scale) as machine:
-            setting = Setting(
+            surroundings = Surroundings(
                 scene=Scene(machine, self.platform_grace_seconds, self.scale),
                 watch=watch,
                 isolated=self.isolated,
@@ -116,18 +111,14 @@ class Site:
                 view=self._view(stage, number, machine),
                 calls=calls,
                 hung_seconds=hung_seconds,
-                on_second=on_second,
-                called_off=called_off,
-                woken=woken,
-                is_done=is_done,
-                neighbours=neighbours,
+                beside=beside,
             )
             attempt = run_attempt(
                 stage,
                 number,
                 self._command(stage),
                 self._environment(stage, number, start, machine),
-                setting=setting,
+                surroundings=surroundings,
                 plan=plan,
             )
         end_leases(stage, number)
