@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from outlast.clock import Clock, SystemClock, format_duration, iso_utc
 from outlast.pages.document import whole_page
 from outlast.pages.markup import LONGEST_NAME, Child, Markup, foreign, tag
+from outlast.rehearse.attempt_lines import timeline_of
 from outlast.rehearse.estimate import expect, measure
 from outlast.rehearse.page_parts import plans_table, stops, what_if, where_time_went
 from outlast.rehearse.report import Report
-from outlast.rehearse.story import timeline_of
 from outlast.rehearse.verdict import Verdict
 from outlast.timeline.drawing import draw
 from outlast.timeline.moments import Timeline
