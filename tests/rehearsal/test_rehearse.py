@@ -154,6 +154,23 @@ def test_a_caught_signal_that_is_not_acted_on_is_named(tmp_path: Path) -> None:
     assert any("catches SIGTERM but did not end within 0.5 s" in reason for reason in report.reasons)
 
 
+@pytest.mark.parametrize("platform", ["cloud-run", "gce-spot"])
+def test_a_notice_while_a_program_that_is_done_ends_says_nothing_against_it(tmp_path: Path, platform: str) -> None:
+    """Python takes handlers away at its end: PID 1 then ignores the signal, and any other process dies of it."""
+    end = "signal.signal(signal.SIGTERM, signal.SIG_DFL)\ntime.sleep(0.5)\n"
+    word = {"cloud-run": "maintenance", "gce-spot": "spot-reclaim"}[platform]
+    attempts = [f"{{{word}: {{at: 20%}}}}", "{host-error: {at: 20%}}", "crash-at-a-save", f"{{{word}: {{at: 80%}}}}"]
+    (tmp_path / "late.yaml").write_text(f"about: a notice at the end\nattempts: [{', '.join(attempts)}]\n")
+    patient = Limits(grace_seconds=5.0)
+    program = victims.SURVIVOR + end
+    report = rehearse_program(tmp_path, program, limits=patient, platform=platform, scenarios=("late.yaml",))
+    assert (report.verdict, report.reasons) == ("survived", ())
+    late = report.attempts[3]
+    assert late.notice is not None
+    assert not late.notice.first_hears
+    assert late.exit_code == {"cloud-run": 0, "gce-spot": 143}[platform]
+
+
 def test_a_child_still_writing_when_the_first_process_leaves_is_named(tmp_path: Path) -> None:
     (tmp_path / "writer.py").write_text(victims.WRITER)
     report = rehearse_program(tmp_path, victims.LEAVES_A_WRITER, results=("state.json",))

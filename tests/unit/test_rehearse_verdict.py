@@ -143,6 +143,17 @@ def test_a_program_that_fails_before_it_has_a_handler_is_not_called_deaf() -> No
     assert find_in_notices([failed], grace_seconds=10.0) == []
 
 
+@pytest.mark.parametrize("signals_before", [True, False])
+def test_a_notice_after_the_work_is_no_ground_for_any_verdict(signals_before: bool) -> None:
+    last = replace(attempt_with_view(3, replace(HEARD, first_hears=False)), ended_by="finished", exit_code=0)
+    others = [
+        attempt(number, kind, listened=True) for number, kind in enumerate(ALL) if signals_before or kind != "SIGTERM"
+    ]
+    verdict, reasons = judge(evidence(*others, last))
+    assert verdict == ("survived" if signals_before else "could-not-rehearse")
+    assert signals_before or "finished before these had landed: SIGTERM." in reasons[0]
+
+
 def attempt_with_view(number: int, view: NoticeView) -> Attempt:
     return replace(attempt(number, "SIGTERM"), notice=view)
 

@@ -88,6 +88,7 @@ class Attempt:
     cut_write: str | None = None  # the file that was being written when it was killed at a save
     checked_leaves: int = 0
     different_leaves: tuple[str, ...] = ()
+    listened: bool = False  # the first process was seen with a handler for SIGTERM before any notice
     notice: NoticeView | None = None
     happened: tuple[str, ...] = ()
     heard_from: str | None = None

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 
+from outlast.containers import processes
 from outlast.containers.calls import CallWatch, can_watch
 from outlast.containers.container import Container, View
 from outlast.rehearse.attempt import Attempt, EndedBy, Plan, Sign, SignOfWork, add_events, read_events
@@ -37,6 +38,7 @@ _LOOK_SECONDS = 0.005  # how often the first sign of work is looked for
 _SAMPLE_SECONDS = 0.03  # how often the processes are looked at while a notice is pending
 _LONGEST_WAIT_SECONDS = 86400.0  # poll() takes no infinite timeout
 _CALLED_OFF_SECONDS = 0.05
+_LISTENS_SECONDS = 0.05  # how often it is looked whether the first process has a handler by now
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,7 @@ class _Driver:
         self._waiting = list(plan.due) if plan is not None else []
         self._watching: NoticeWatch | None = None
         self._asleep: tuple[Due, float] | None = None
+        self._listens = False
         self._began_at = container.started_at
 
     def run(self) -> Attempt:
@@ -180,6 +183,7 @@ class _Driver:
         hung_at = self._container.started_at + self._hung_seconds
         while True:
             self._wake()
+            self._look_whether_it_listens()
             self._begin_what_is_due()
             self._do_what_is_due()
             now = time.monotonic()
@@ -323,6 +327,13 @@ class _Driver:
             self._watching.look()
         self._container.kill()
 
+    def _look_whether_it_listens(self) -> None:
+        """Before a notice: many stop at their end, when all is done, and Python itself does."""
+        first = self._container.first_pid
+        if self._plan is not None and not self._listens and self._watching is None and first is not None:
+            found = processes.look_at(first)
+            self._listens = found is not None and found.hears_sigterm
+
     # --- waiting --------------------------------------------------------------------------------------------------
 
     def _next_at(self) -> float:
@@ -341,6 +352,8 @@ class _Driver:
         seconds = min(max(seconds, 0.0), _LONGEST_WAIT_SECONDS)
         if self._beside.called_off is not None:
             seconds = min(seconds, _CALLED_OFF_SECONDS)
+        if self._plan is not None and not self._listens:
+            seconds = min(seconds, _LISTENS_SECONDS)
         if self._watching is not None and self._progress.killed_by is None:
             return self._watching.wait(min(seconds, _SAMPLE_SECONDS))
         return self._container.wait(seconds)[0]
@@ -367,6 +380,7 @@ class _Driver:
             worked_seconds=0.0 if began is None else max(0.0, ended_at - began),
             cut_write=progress.fired.path if progress.fired is not None and end.at is not None else None,
             writes=count_saves(self._watch.writes_since(started)),
+            listened=self._listens,
             notice=self._view() if noticed is not None else None,
             happened=tuple(due.name for due in progress.begun) if end.kind is not None else (),
             counts_as=progress.begun[-1].counts_as if progress.begun and noticed is not None else "its exit code",

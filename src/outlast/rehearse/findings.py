@@ -25,16 +25,23 @@ def useless_notice(attempt: Attempt) -> bool:
 
 
 def notices_that_count(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Without an attempt whose notice came after its work, when a job or a worker of outlast listens no more.
+    """Without an attempt whose notice came after its work, when many a program listens no more.
 
-    It left with 0 by itself and in time, with nobody left behind, and others of the same program did hear.
+    It left with 0 by itself and in time, with nobody left behind, and this or another of the same program did listen.
     """
-    hears = any(attempt.heard_notice_after_seconds is not None for attempt in attempts)
+    hears = any(attempt.heard_notice_after_seconds is not None or attempt.listened for attempt in attempts)
     return [
         attempt
         for attempt in attempts
         if not (hears and attempt.ended_by == "finished" and attempt.notice and not attempt.notice.left_behind)
     ]
+
+
+def was_met(attempt: Attempt) -> bool:
+    """Whether the end of an attempt shows something: a notice that nobody listened to and that it lived through does
+    not."""
+    unheard = attempt.notice is not None and attempt.notice.signalled and not attempt.notice.first_hears
+    return not (unheard and attempt.ended_by == "finished")
 
 
 def find_in_notices(attempts: Sequence[Attempt], *, grace_seconds: float) -> list[str]:

@@ -17,6 +17,7 @@ from outlast.rehearse.findings import (
     notices_that_count,
     restored_faithfully,
     useless_notice,
+    was_met,
 )
 from outlast.rehearse.results import STDOUT, Result
 from outlast.rehearse.scenario import Interruption, kinds_needed
@@ -78,7 +79,7 @@ class Evidence:
 
     @property
     def missing_kinds(self) -> list[str]:
-        had = {attempt.kind for attempt in self.landed}
+        had = {attempt.kind for attempt in self.landed if was_met(attempt) or self.killed_with_notice}
         return [kind for kind in kinds_needed(saves=self.saves) if kind not in had]
 
     @property
@@ -101,9 +102,7 @@ class Evidence:
     @property
     def all_landed(self) -> bool:
         """Whether enough has landed: everything planned, or each kind, with the end within a notice's grace."""
-        if len(self.landed) == len(self.scenario):
-            return True
-        return not self.missing_kinds and self.last.kind == "SIGTERM"
+        return not self.missing_kinds and (len(self.landed) == len(self.scenario) or self.last.kind == "SIGTERM")
 
 
 def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
