@@ -31,7 +31,9 @@ def rehearse_program(folder: Path, program: str, *command: str, limits: Limits =
 
 
 def start_command(folder: Path, *words: str) -> subprocess.Popen[str]:
-    code = "from outlast.cli.main import main; main()"
+    # What is started in the background of a script inherits a SIGINT that is ignored, and a test run may be.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "from outlast.cli.main import main; main()"
     found = {**os.environ, "PYTHONPATH": str(Path(outlast.__file__).parents[1]), "TMPDIR": str(folder.parent)}
     return subprocess.Popen(
         [sys.executable, "-c", code, "rehearse", *words],
