@@ -128,7 +128,8 @@ def test_a_notice_comes_by_the_platforms_door_and_the_job_leaves_in_time(
 
 def test_a_pod_hears_of_the_maintenance_of_its_node_before_it_is_evicted(tmp_path: Path) -> None:
     happens = happens_on("[maintenance: {at: 6s}]")
-    (noticed,), stage = attempts_of("gke-gpu", happens, tmp_path, program=JOB % 9000, speed=1.0, retries=0)
+    program = "import kubernetes.client\n" + JOB % 9000  # else it loads beside the steps, for seconds
+    (noticed,), stage = attempts_of("gke-gpu", happens, tmp_path, program=program, speed=1.0, retries=0)
     assert noticed.heard_from == "kubernetes-node"
     heard = [one.event for one in from_lines(stage.events(0).read_bytes()) if isinstance(one.event, NoticeHeard)]
     assert "active-node-maintenance=true" in heard[0].reason
