@@ -113,7 +113,8 @@ def main():
             loss = train_step(weights, velocity, train_images[rows], train_labels[rows], rate=rate, rng=rng)
             job.log(loss=loss)  # <-- 5
 
-    np.savez(MODEL, **weights)
+    np.savez(f"new-{MODEL}", **weights)
+    Path(f"new-{MODEL}").replace(MODEL)  # who finds it finds all of it
     accuracy, loss = measure(weights, test_images, test_labels)
     result = {"accuracy": accuracy, "loss": loss, "weights_sha256": digest(weights)}
     Path("digits-result.json").write_text(json.dumps(result, indent=2) + "\n")
