@@ -33,6 +33,7 @@ class Leaving:
     ) -> None:
         self._saves, self._board, self._around, self._use_grace, self._record = saves, board, around, use_grace, record
         self._clock = around.clock
+        self._long_notice_seconds = LONG_NOTICE_SECONDS / around.speed
         self._steps: deque[float] = deque(maxlen=_TIMED_STEPS)  # seconds
         self._step_began_at: float | None = None
         self._planned: tuple[str, Deadline] | None = None  # the notice that is planned for
@@ -52,7 +53,7 @@ class Leaving:
 
     def is_long(self, notice: Notice) -> bool:
         """Whether a notice leaves more time than a save needs, and the user wants it to be used."""
-        return self._use_grace and notice.remaining_seconds >= LONG_NOTICE_SECONDS
+        return self._use_grace and notice.remaining_seconds >= self._long_notice_seconds
 
     @property
     def goes_on(self) -> bool:
@@ -145,6 +146,7 @@ class Leaving:
             durable_step=durable,
             step_p99_seconds=self._step_seconds,
             use_grace=use_grace,
+            long_notice_seconds=self._long_notice_seconds,
         )
 
     @property

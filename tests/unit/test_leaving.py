@@ -13,6 +13,7 @@ from outlast.clock import SystemClock
 from outlast.costs import _Measured
 from outlast.events import PlanMade, SaveCommitted, SaveVerified, Stopped, from_lines
 from outlast.notices import make_notice
+from outlast.settings import REHEARSAL_SPEED
 from outlast.testing import MemoryStore
 
 PLACE = TaskPlace("leaving", "run-1", 0)
@@ -144,6 +145,18 @@ def test_a_short_notice_or_one_that_is_not_to_be_used_stops_at_the_next_border(
     with pytest.raises(outlast.Interrupted):
         case.go()
     assert case.steps_kept() == [4]
+
+
+def test_where_the_platforms_time_passes_faster_a_long_notice_is_still_a_long_one(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(REHEARSAL_SPEED, "100")
+    case = Case(store, monkeypatch)
+    case.notice(3600 / 100)
+    case.go(2)
+    case.notice(30 / 100)
+    with pytest.raises(outlast.Interrupted):
+        case.go()
 
 
 def test_no_save_is_begun_that_cannot_end(
