@@ -18,8 +18,8 @@ Where: site (all runs), stage (one run: its folder and environment), sandbox and
 What is seen: attempt (of one), watch (writes), notice (processes that are warned), storage (writes that fail),
 elsewhere (files outside of the copy), outputs (what it printed).
 
-How results are compared: compare and documents (files), records and sqlite_tables (lists of records), checkpoints (of
-outlast jobs), batches and batch_life (queues and sinks).
+How results are compared: compare, documents and pickles (files), records and sqlite_tables (lists of records),
+checkpoints (of outlast jobs), batches and batch_life (queues and sinks).
 
 How it is shown: display (while it runs), page, page_parts and estimate (one HTML file), attempt_lines (its timeline).
 """

@@ -4,6 +4,7 @@ import ast
 import csv
 import io
 import json
+import pickle
 import re
 import sqlite3
 import struct
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from outlast.rehearse.pickles import is_pickle, read_pickle
 from outlast.rehearse.sqlite_tables import MAGIC, tables_of
 
 _NUMBER = re.compile(
@@ -31,7 +33,18 @@ _SAFETENSORS_CODES = {
 }  # fmt: skip
 # What json, zipfile, zlib, struct and literal_eval raise for a file that is cut, nested too deeply or encrypted.
 _FOREIGN: tuple[type[Exception], ...] = (ValueError, LookupError, TypeError, SyntaxError, EOFError, RuntimeError)
-_FOREIGN += (struct.error, zipfile.BadZipFile, zlib.error, sqlite3.Error, csv.Error)
+_FOREIGN += (
+    AttributeError,
+    pickle.UnpicklingError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+    sqlite3.Error,
+    csv.Error,
+)
+_GZIP = b"\x1f\x8b"
+# In torch's files: a digest of the other members (torch 2.13, caffe2/serialize/inline_container.cc, writeEndOfFile).
+_TORCH_PICKLE, _TORCH_DIGEST = "/data.pkl", "/.data/serialization_id"
 
 
 class Unreadable(Exception):
@@ -76,6 +89,8 @@ def read_document(path: str, data: bytes) -> Document:
             return reader(data)
         if data.startswith(MAGIC):
             return _read_sqlite(data)
+        if is_pickle(data):
+            return dict(read_pickle(data))
         if holds_members(data):
             return _read_zip(data)
         return _read_text(data)
@@ -84,9 +99,26 @@ def read_document(path: str, data: bytes) -> Document:
 
 
 def holds_members(data: bytes) -> bool:
-    """Whether these are the bytes of a zip file, as npz and torch's files are, or of a database: equal when what they
-    hold is."""
-    return data.startswith(MAGIC) or zipfile.is_zipfile(io.BytesIO(data))
+    """Whether these are the bytes of a zip file, as npz and torch's files are, of a database or of a pickle: equal when
+    what they hold is."""
+    return data.startswith(MAGIC) or is_pickle(data) or zipfile.is_zipfile(io.BytesIO(data))
+
+
+def unpacked(data: bytes, *, most: int) -> bytes:
+    """What a gzip file holds: its head has the time. Raises Unreadable for any other, or for more bytes than `most`."""
+    if not data.startswith(_GZIP):
+        raise Unreadable("not a gzip file")
+    held = bytearray()
+    try:
+        while data:  # it may have several parts
+            part = zlib.decompressobj(wbits=31)
+            held += part.decompress(data, most + 1 - len(held))
+            if not part.eof or len(held) > most:
+                raise Unreadable("cut, or too much")
+            data = part.unused_data
+    except zlib.error as error:
+        raise Unreadable(str(error)) from error
+    return bytes(held)
 
 
 def split_numbers(text: str) -> tuple[str, list[float]]:
@@ -184,7 +216,12 @@ def _read_zip(data: bytes) -> Document:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for member in sorted(archive.namelist()):
             content = archive.read(member)
-            leaves |= _read_npy(content, member) if member.endswith(".npy") else {member: content}
+            if member.endswith(".npy"):
+                leaves |= _read_npy(content, member)
+            elif member.endswith(_TORCH_PICKLE):
+                leaves |= read_pickle(content, member)
+            elif not member.endswith(_TORCH_DIGEST):
+                leaves[member] = content
     return leaves
 
 
