@@ -69,7 +69,7 @@ ALONE = Beside()
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Conditions:
     """Where an attempt runs. `isolated`: as the first process of a container, or below its init.
 
     `calls` is asked about file operations in place of what is to know who is left behind at a notice.
@@ -111,7 +111,7 @@ def run_attempt(
     command: Sequence[str],
     environment: dict[str, str],
     *,
-    surroundings: Surroundings,
+    conditions: Conditions,
     plan: Plan | None = None,
 ) -> Attempt:
     """Runs the command once, to its end or to the end that `plan` makes."""
@@ -121,7 +121,7 @@ def run_attempt(
             storage = Storage(stage.folder, lambda: container.kill(), parting.passes)  # noqa: PLW0108 - it is made below
             stack.callback(storage.close)  # after the container, which is entered later
         stack.callback(parting.calls.close)
-        calls = storage.calls if storage is not None else surroundings.calls or parting.calls
+        calls = storage.calls if storage is not None else conditions.calls or parting.calls
         container = stack.enter_context(
             Container(
                 command,
@@ -129,9 +129,9 @@ def run_attempt(
                 environment=environment,
                 stdout=stack.enter_context(stage.stdout(number).open("wb")),
                 stderr=stack.enter_context(stage.stderr(number).open("wb")),
-                isolated=surroundings.isolated,
-                first_is_pid_1=surroundings.first_is_pid_1,
-                view=surroundings.view,
+                isolated=conditions.isolated,
+                first_is_pid_1=conditions.first_is_pid_1,
+                view=conditions.view,
                 calls=calls if can_watch() else None,
             )
         )
@@ -139,7 +139,7 @@ def run_attempt(
             stage,
             number,
             container,
-            surroundings=surroundings,
+            conditions=conditions,
             plan=plan,
             storage=storage,
             parting=parting,
@@ -157,19 +157,19 @@ class _Driver:
         number: int,
         container: Container,
         *,
-        surroundings: Surroundings,
+        conditions: Conditions,
         plan: Plan | None,
         storage: Storage | None,
         parting: Parting,
         stack: ExitStack,
     ) -> None:
         self._stage, self._number, self._container = stage, number, container
-        self._scene, self._watch, self._beside = surroundings.scene, surroundings.watch, surroundings.beside
-        self._hung_seconds = surroundings.hung_seconds
+        self._scene, self._watch, self._beside = conditions.scene, conditions.watch, conditions.beside
+        self._hung_seconds = conditions.hung_seconds
         self._plan, self._storage, self._stack = plan, storage, stack
         self._parting = parting
         self._progress = _Progress()
-        self._signs = SignOfWork(stage, number, surroundings.watch, container.started_at)
+        self._signs = SignOfWork(stage, number, conditions.watch, container.started_at)
         self._agenda: list[tuple[float, int, Due, Step]] = []
         self._order = count()
         self._waiting = list(plan.due) if plan is not None else []

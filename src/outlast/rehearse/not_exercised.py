@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from outlast.clock import format_duration
-from outlast.planning.planner import LONG_NOTICE_SECONDS
 from outlast.rehearse.batches import Batch
 from outlast.rehearse.request import Request
 from outlast.rehearse.script import Script
@@ -67,17 +65,10 @@ def _of_script(script: Script, evidence: Evidence) -> Iterator[str]:
     planned = Counter(what.word for one in script.interruptions for what in one.happenings)
     if missed := list((planned - happened).elements()):
         yield f"{', '.join(missed)}, of the scenario: the job had finished before"
-    if script.speed == 1.0:
-        return
-    yield (
-        f"the program's own clock: the platform's times passed {script.speed:g} times as fast, and the job was "
-        "told of them as they passed; its steps, saves and settings of time took as long as ever"
-    )
-    grace = evidence.grace_seconds
-    if grace < LONG_NOTICE_SECONDS <= grace * script.speed:
+    if script.speed != 1.0:
         yield (
-            f"training on through a long notice: {format_duration(grace)} were told, and below "
-            f"{format_duration(LONG_NOTICE_SECONDS)} a job stops at once; a lower --speed shows it"
+            f"the program's own clock: the platform's times passed {script.speed:g} times as fast, and the job was "
+            "told of them as they passed; its steps, saves and settings of time took as long as ever"
         )
 
 

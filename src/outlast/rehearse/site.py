@@ -13,7 +13,7 @@ from outlast.emulate.scale import TimeScale
 from outlast.ports import Identity, Platform
 from outlast.rehearse.attempt import Attempt, Plan
 from outlast.rehearse.batch_life import end_leases
-from outlast.rehearse.course import ALONE, Beside, Surroundings, run_attempt
+from outlast.rehearse.course import ALONE, Beside, Conditions, run_attempt
 from outlast.rehearse.request import CannotRehearse, Limits, Request
 from outlast.rehearse.sandbox import CopyPlan, make_copy
 from outlast.rehearse.stage import FIRST_START, Stage, Start, environment_on, inherited_environment
@@ -103,7 +103,7 @@ class Site:
             self._check(plan)
         stage.temporary(number).mkdir()
         with self.procedure.open_machine(self.given, self.scale) as machine:
-            surroundings = Surroundings(
+            conditions = Conditions(
                 scene=Scene(machine, self.platform_grace_seconds, self.scale),
                 watch=watch,
                 isolated=self.isolated,
@@ -118,7 +118,7 @@ class Site:
                 number,
                 self._command(stage),
                 self._environment(stage, number, start, machine),
-                surroundings=surroundings,
+                conditions=conditions,
                 plan=plan,
             )
         end_leases(stage, number)
