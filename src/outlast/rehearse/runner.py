@@ -285,12 +285,7 @@ class _Rehearsal:
             in_place=request.in_place,
             cuts=evidence.cuts,
         )
-        not_exercised = self.script.not_exercised(
-            not_exercised,
-            evidence.landed,
-            grace_seconds=self.site.grace_seconds,
-            isolated=self.site.isolated,
-        )
+        not_exercised = self.script.not_exercised(not_exercised, evidence.landed, isolated=self.site.isolated)
         not_exercised += untried_of(first.outcome.batches)
         if stdout:
             not_exercised.append(_NOT_COMPARED[stdout])

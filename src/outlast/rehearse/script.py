@@ -4,9 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from outlast.clock import format_duration
 from outlast.errors import SettingsError
-from outlast.planning.planner import LONG_NOTICE_SECONDS
 from outlast.ports import PlatformFacts
 from outlast.rehearse.attempt import Attempt
 from outlast.rehearse.procedures import procedure_named
@@ -51,9 +49,7 @@ class Script:
         revoked = sum("revoked-after" in dict(what.settings) for one in self.interruptions for what in one.happenings)
         return enough + revoked if facts.max_retries is None else min(enough + revoked, facts.max_retries)
 
-    def not_exercised(
-        self, said: Sequence[str], landed: Sequence[Attempt], *, grace_seconds: float, isolated: bool
-    ) -> list[str]:
+    def not_exercised(self, said: Sequence[str], landed: Sequence[Attempt], *, isolated: bool) -> list[str]:
         """What a verdict says of that, with what is this procedure's, this scenario's and this speed's."""
         moved = any("live-migration" in attempt.happened for attempt in landed)
         kept = [one for one in said if not (moved and one.startswith(_MIGRATIONS))]
@@ -68,11 +64,6 @@ class Script:
                 f"the program's own clock: the platform's times passed {self.speed:g} times as fast, and the job was "
                 "told of them as they passed; its steps, saves and settings of time took as long as ever"
             )
-            if grace_seconds < LONG_NOTICE_SECONDS <= grace_seconds * self.speed:
-                kept.append(
-                    f"training on through a long notice: {format_duration(grace_seconds)} were told, and below "
-                    f"{format_duration(LONG_NOTICE_SECONDS)} a job stops at once; a lower --speed shows it"
-                )
         return kept
 
 
