@@ -8,7 +8,7 @@ from outlast.clock import Deadline, format_duration
 from outlast.events import Event, PlanMade
 from outlast.notices import Notice, NoticeBoard
 from outlast.planning.estimates import times_of
-from outlast.planning.planner import LONG_NOTICE_SECONDS, Candidate, Plan, SaveKind, last_step_seconds, plan
+from outlast.planning.planner import Candidate, Plan, SaveKind, last_step_seconds, plan
 from outlast.saves import Saves
 from outlast.settings import Surroundings
 from outlast.state.parts import Progress
@@ -33,7 +33,6 @@ class Leaving:
     ) -> None:
         self._saves, self._board, self._around, self._use_grace, self._record = saves, board, around, use_grace, record
         self._clock = around.clock
-        self._long_notice_seconds = LONG_NOTICE_SECONDS / around.speed
         self._steps: deque[float] = deque(maxlen=_TIMED_STEPS)  # seconds
         self._step_began_at: float | None = None
         self._planned: tuple[str, Deadline] | None = None  # the notice that is planned for
@@ -53,7 +52,7 @@ class Leaving:
 
     def is_long(self, notice: Notice) -> bool:
         """Whether a notice leaves more time than a save needs, and the user wants it to be used."""
-        return self._use_grace and notice.remaining_seconds >= self._long_notice_seconds
+        return self._use_grace and notice.remaining_seconds >= self._around.long_notice_seconds
 
     @property
     def goes_on(self) -> bool:
@@ -146,7 +145,7 @@ class Leaving:
             durable_step=durable,
             step_p99_seconds=self._step_seconds,
             use_grace=use_grace,
-            long_notice_seconds=self._long_notice_seconds,
+            long_notice_seconds=self._around.long_notice_seconds,
         )
 
     @property

@@ -30,6 +30,12 @@ def rehearse_program(folder: Path, program: str, *command: str, limits: Limits =
     return rehearse(request, limits=limits)
 
 
+@pytest.fixture
+def scenario_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the cuts of saves and the many notices, where what is looked at shows in the attempts before."""
+    monkeypatch.setattr("outlast.rehearse.runner.can_cut", lambda _site: False)
+
+
 def start_command(folder: Path, *words: str) -> subprocess.Popen[str]:
     # What is started in the background of a script inherits a SIGINT that is ignored, and a test run may be.
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -87,6 +93,7 @@ def test_b19_a_shell_as_first_process_keeps_the_signal_from_the_program(tmp_path
     assert "Use the exec form, `exec`, or `outlast run -- …`" in reason
 
 
+@pytest.mark.usefixtures("scenario_alone")
 def test_a_shell_that_execs_is_no_finding(tmp_path: Path) -> None:
     report = rehearse_program(tmp_path, victims.SURVIVOR, "sh", "-c", f"exec {sys.executable} job.py")
     assert (report.verdict, report.reasons) == ("survived", ())
@@ -180,6 +187,7 @@ def test_a_child_still_writing_when_the_first_process_leaves_is_named(tmp_path: 
     assert any("writer.py` was still running, writing growing.bin," in reason for reason in report.reasons)
 
 
+@pytest.mark.usefixtures("scenario_alone")
 def test_events_of_a_job_show_in_the_attempts(tmp_path: Path) -> None:
     report = rehearse_program(tmp_path, victims.TELLS_EVENTS)
     assert report.verdict == "survived"
@@ -189,6 +197,7 @@ def test_events_of_a_job_show_in_the_attempts(tmp_path: Path) -> None:
     assert all(one.resumed_from_step for one in report.attempts[1:])
 
 
+@pytest.mark.usefixtures("scenario_alone")
 def test_attempts_find_the_platforms_environment(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
