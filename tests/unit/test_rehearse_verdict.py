@@ -101,16 +101,29 @@ def test_a_hung_attempt_has_not_survived() -> None:
     assert reasons[0].startswith("attempt 0 hung: it ran for 60 s")
 
 
-@pytest.mark.parametrize(("found", "words"), [(0.4, "lies within"), (0.6, "lies outside")])
-def test_what_is_not_deterministic_is_compared_with_its_own_spread(found: float, words: str) -> None:
-    spread = Result("out.txt", False, "d", Distance(0.5, "d"))
+@pytest.mark.parametrize(("last", "enough"), [(attempt(3, "SIGTERM"), True), (attempt(3), False)])
+def test_an_end_within_the_grace_of_a_notice_is_enough_once_each_kind_has_landed(last: Attempt, enough: bool) -> None:
+    planned = tuple(Interruption(kind, 0.5) for kind in (*ALL, *ALL))
+    ended = [attempt(number, kind) for number, kind in enumerate(ALL)]
+    assert evidence(*ended, last, scenario=planned).all_landed is enough
+
+
+@pytest.mark.parametrize(
+    ("own", "found", "words"),
+    [(0.5, 0.4, "lies within"), (0.5, 0.6, "lies outside"), (math.inf, math.inf, "out.txt: the uninterrupted runs")],
+)
+def test_what_is_not_deterministic_is_compared_with_its_own_spread(own: float, found: float, words: str) -> None:
+    spread = Result("out.txt", False, "d", Distance(own, "d"))
     nearest = Result("out.txt", False, "d", Distance(found, "d"))
-    verdict, reasons = judge(evidence(between_baselines=(spread,), results=(nearest,), nearest=(nearest,)))
+    equal = Result("same.txt", True, "", EQUAL)
+    both, seen = (spread, equal), (nearest, equal)
+    verdict, reasons = judge(evidence(between_baselines=both, results=seen, nearest=seen))
     assert verdict == "could-not-rehearse"
     assert reasons[0].startswith("not deterministic")
     assert reasons[1] == "what can be shown: it survived 3 interruptions to the end"
     assert words in reasons[2]
     assert "--tolerance" in reasons[-1]
+    assert len(reasons) == 4  # of what is equal nothing is said
 
 
 def test_a_missing_result_is_lost_work_even_where_others_are_not_deterministic() -> None:

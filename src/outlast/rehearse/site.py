@@ -127,9 +127,13 @@ class Site:
     def _check(self, plan: Plan) -> None:
         """Raises CannotRehearse for what cannot be done on this machine."""
         if not self.isolated and (plan.overlaps or any(one.through_door for one in plan.due)):
-            raise CannotRehearse(f"{plan.name} cannot be rehearsed here: it needs namespaces, and none can be made")
+            raise CannotRehearse(
+                f"{plan.name} cannot be rehearsed here: it needs namespaces, and none can be made; leave it out"
+            )
         if any(one.through_door for one in plan.due) and not can_hold_calls():
-            raise CannotRehearse(f"{plan.name} cannot be rehearsed here: the kernel lets nobody hold a file operation")
+            raise CannotRehearse(
+                f"{plan.name} cannot be rehearsed here: the kernel lets nobody hold a file operation; leave it out"
+            )
 
     @contextmanager
     def held(self, stage: Stage, number: int, answer: Callable[[Operation], Answer]) -> Iterator[Container]:

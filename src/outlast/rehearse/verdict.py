@@ -215,11 +215,11 @@ def _not_deterministic(evidence: Evidence) -> Iterator[str]:
         own = spread.get(result.path)
         if own is None or result.same:
             continue
-        inside = not math.isinf(own.relative) and result.distance.relative <= own.relative
-        yield (
-            f"{result.path} lies {'within' if inside else 'outside'} the uninterrupted runs' own spread"
-            + ("" if not math.isinf(own.relative) else ", which differ in more than numbers")
-        )
+        if math.isinf(own.relative):
+            yield f"{result.path}: the uninterrupted runs themselves differ in more than numbers, so they bound nothing"
+        else:
+            inside = result.distance.relative <= own.relative
+            yield f"{result.path} lies {'within' if inside else 'outside'} the uninterrupted runs' own spread"
     yield (
         "for a verdict: fix the seeds of what it draws at random, allow a difference of numbers with --tolerance, or "
         "name the files that have to be equal with --result"
