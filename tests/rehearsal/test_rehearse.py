@@ -113,6 +113,12 @@ def test_a_program_that_never_resumes_is_told_so(tmp_path: Path) -> None:
     assert any("began again: it wrote as many files as the whole job" in reason for reason in report.reasons)
 
 
+def test_a_job_that_removes_its_saves_when_it_is_done_may_begin_again_after_its_end(tmp_path: Path) -> None:
+    cleanup = "\nif os.path.exists('state.json'):\n    os.unlink('state.json')\n"
+    report = rehearse_program(tmp_path, victims.SURVIVOR + cleanup, limits=Limits(grace_seconds=2.0))
+    assert (report.verdict, report.reasons) == ("survived", ())
+
+
 def test_a_state_torn_in_place_uses_up_the_retries(tmp_path: Path) -> None:
     report = rehearse_program(tmp_path, victims.TORN_IN_PLACE)
     assert (report.verdict, report.exit_code) == ("not-survived", 1)

@@ -415,9 +415,12 @@ def _find_begun_again(job: Job, chain: Chain, when: _When) -> list[str]:
 
 
 def _is_again(chain: Chain, whole: Cut) -> bool:
-    """Whether all was done again; or, of what the first attempt did, so much that no step of a start explains it."""
+    """Whether all was done again; or, of what the first attempt did, so much that no step of a start explains it.
+
+    Where the first one had done all, nothing was left to go on from: a job may remove its saves at its end.
+    """
     first, most = chain.cuts[0], chain.most
-    if whole.exit_code != 0:
+    if whole.exit_code != 0 or first.operations >= _ALL * whole.operations:
         return False
     if most.operations >= _ALL * whole.operations and first.operations >= _AHEAD * whole.operations:
         return True
