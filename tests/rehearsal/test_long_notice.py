@@ -64,7 +64,7 @@ def test_a_long_notice_is_trained_through_until_the_last_safe_moment_and_loses_n
     assert (noticed.ended_by, noticed.exit_code) == ("SIGTERM", 143)
     (events,) = kept.rglob("rehearsal*/outside/logs/attempt-0.events")
     recorded = from_lines(events.read_bytes())
-    moments = {type(one.event): one.monotonic_seconds for one in recorded}
+    moments = {type(one.event): one.monotonic_seconds for one in reversed(recorded)}  # the first of each kind
     last_safe = moments[NoticeHeard] + GRACE_SECONDS - MARGIN_SECONDS
     assert last_safe - 5 < moments[Stopped] < last_safe, "not until the last safe moment, or beyond it"
     told = [one.event for one in recorded]
