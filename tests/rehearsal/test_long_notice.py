@@ -36,6 +36,7 @@ SIGTERM_FIRST = 15  # a seed
 
 @pytest.mark.slow
 @pytest.mark.first
+@pytest.mark.timeout(600)
 def test_a_long_notice_is_trained_through_until_the_last_safe_moment_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,9 +64,9 @@ def test_a_long_notice_is_trained_through_until_the_last_safe_moment_and_loses_n
     assert (noticed.ended_by, noticed.exit_code) == ("SIGTERM", 143)
     (events,) = kept.rglob("rehearsal*/outside/logs/attempt-0.events")
     recorded = from_lines(events.read_bytes())
-    moments = {type(one.event): one.monotonic_seconds for one in recorded}
+    moments = {type(one.event): one.monotonic_seconds for one in reversed(recorded)}  # the first of each kind
     last_safe = moments[NoticeHeard] + GRACE_SECONDS - MARGIN_SECONDS
-    assert last_safe - 3 < moments[Stopped] < last_safe, "not until the last safe moment, or beyond it"
+    assert last_safe - 5 < moments[Stopped] < last_safe, "not until the last safe moment, or beyond it"
     told = [one.event for one in recorded]
     heard = next(one for one in told if isinstance(one, NoticeHeard) and one.source == "SIGTERM")
     (stopped,) = [one for one in told if isinstance(one, Stopped)]
