@@ -51,4 +51,6 @@ $(VENV)/.made: scripts/make-venv
 $(VENV)/.%: pyproject.toml $(VENV)/.made
 	@echo "installing outlast[$*] into $(VENV) (a minute or more)"
 	@$(PIP) install --editable '.[$*]'
+	@# Once, and not in each of the thousands of processes that tests start, where Python may not write what it compiles.
+	@$(BIN)/python -m compileall -q src
 	@touch $@

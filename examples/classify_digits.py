@@ -10,7 +10,6 @@ The lines marked with an arrow are all that outlast needs. Needs: pip install nu
 import json
 import os
 import sqlite3
-import subprocess
 import sys
 from pathlib import Path
 
@@ -47,7 +46,9 @@ def train_if_needed():
     """`make demo` trains in a folder of its own, and leaves no model here."""
     if not MODEL.exists():
         print(f"{MODEL} is not in this folder: training it first, with digits.py", flush=True)
-        subprocess.run([sys.executable, str(Path(__file__).with_name("digits.py"))], check=True)
+        import digits  # noqa: PLC0415 - beside this file; in this process, since a child would not hear a notice
+
+        digits.main()
 
 
 def name_of(number):

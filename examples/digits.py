@@ -7,12 +7,12 @@ marked with an arrow are all that outlast needs. Needs: pip install numpy scikit
 import hashlib
 import json
 import os
+from importlib.metadata import distribution
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # these matrices are small: a second thread only costs time
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 import outlast  # <-- 1
 
@@ -26,15 +26,19 @@ MOMENTUM = 0.9
 FIRST_RATE = 0.05
 RATE_DECAY = 0.985
 MODEL = "digits-model.npz"
+DIGITS = "sklearn/datasets/data/digits.csv.gz"
 
 
 def load_split():
-    """Images scaled to 0 … 1 as float32, and labels; 1437 to train on and 360 to test on, the same each time."""
-    digits = load_digits()
-    images = (digits.data / 16.0).astype(np.float32)
+    """Images scaled to 0 … 1 as float32, and labels; 1437 to train on and 360 to test on, the same each time.
+
+    Read from the file that scikit-learn ships: importing it would take each attempt a second before its first step.
+    """
+    digits = np.loadtxt(distribution("scikit-learn").locate_file(DIGITS), delimiter=",")
+    images, labels = (digits[:, :-1] / 16.0).astype(np.float32), digits[:, -1].astype(int)
     order = np.random.default_rng(SEED).permutation(len(images))
     train, test = order[360:], order[:360]
-    return images[train], digits.target[train], images[test], digits.target[test]
+    return images[train], labels[train], images[test], labels[test]
 
 
 def new_weights(rng):
@@ -113,7 +117,8 @@ def main():
             loss = train_step(weights, velocity, train_images[rows], train_labels[rows], rate=rate, rng=rng)
             job.log(loss=loss)  # <-- 5
 
-    np.savez(MODEL, **weights)
+    np.savez(f"new-{MODEL}", **weights)
+    Path(f"new-{MODEL}").replace(MODEL)  # who finds it finds all of it
     accuracy, loss = measure(weights, test_images, test_labels)
     result = {"accuracy": accuracy, "loss": loss, "weights_sha256": digest(weights)}
     Path("digits-result.json").write_text(json.dumps(result, indent=2) + "\n")

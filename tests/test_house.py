@@ -288,3 +288,10 @@ def test_no_file_names_a_strange_host_or_a_folder_of_one_machine() -> None:
         found += [f"{_id(path)}: {host}" for host in hosts]
         found += [f"{_id(path)}: {folder}" for folder in _OWN_FOLDER.findall(text)]
     assert found == []
+
+
+def test_the_account_of_rehearse_names_each_of_its_modules() -> None:
+    package = SOURCE / "rehearse"
+    account = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    modules = {path.stem for path in package.glob("*.py")} - {"__init__"}
+    assert modules - set(re.findall(r"[a-z_]+", account)) == set()

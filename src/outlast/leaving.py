@@ -8,7 +8,7 @@ from outlast.clock import Deadline, format_duration
 from outlast.events import Event, PlanMade
 from outlast.notices import Notice, NoticeBoard
 from outlast.planning.estimates import times_of
-from outlast.planning.planner import LONG_NOTICE_SECONDS, Candidate, Plan, SaveKind, last_step_seconds, plan
+from outlast.planning.planner import Candidate, Plan, SaveKind, last_step_seconds, plan
 from outlast.saves import Saves
 from outlast.settings import Surroundings
 from outlast.state.parts import Progress
@@ -52,7 +52,7 @@ class Leaving:
 
     def is_long(self, notice: Notice) -> bool:
         """Whether a notice leaves more time than a save needs, and the user wants it to be used."""
-        return self._use_grace and notice.remaining_seconds >= LONG_NOTICE_SECONDS
+        return self._use_grace and notice.remaining_seconds >= self._around.long_notice_seconds
 
     @property
     def goes_on(self) -> bool:
@@ -145,6 +145,7 @@ class Leaving:
             durable_step=durable,
             step_p99_seconds=self._step_seconds,
             use_grace=use_grace,
+            long_notice_seconds=self._around.long_notice_seconds,
         )
 
     @property

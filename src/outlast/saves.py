@@ -25,7 +25,7 @@ from outlast.lessons import Lessons
 from outlast.notices import NoticeBoard
 from outlast.options import Options
 from outlast.planning.period import ASSUMED_SLOWDOWN
-from outlast.planning.planner import LONG_NOTICE_SECONDS, Candidate
+from outlast.planning.planner import Candidate
 from outlast.saver import Flight, GivenUp, Mark, Speed
 from outlast.schedule import Expected, schedule_for
 from outlast.settings import Surroundings
@@ -119,7 +119,7 @@ class Saves:
     def _urgent(self) -> bool:
         """Whether a notice stands that leaves no time but for the last save, or no more than one that would."""
         notice = self._board.notice
-        return notice is not None and (self._hurried or notice.remaining_seconds < LONG_NOTICE_SECONDS)
+        return notice is not None and (self._hurried or notice.remaining_seconds < self._around.long_notice_seconds)
 
     @property
     def running(self) -> bool:

@@ -24,6 +24,10 @@ SUPERVISED_EXECUTION = "OUTLAST_SUPERVISED_EXECUTION"  # one `outlast run`, whos
 _TORCHRUN, _TORCHRUN_GRACE = "TORCHELASTIC_RUN_ID", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
 _TORCHRUN_GRACE_SECONDS = 30.0  # unless set; also where there is no such setting (pytorch/pytorch#68258)
 
+# A shorter notice is for saving: what training on would gain is less than what a wrong deadline would take away.
+# Long ones are 5 to 60 min (GKE maintenance), 2 min (AWS spot), as of 2026-11-29. Seconds of the platform's.
+LONG_NOTICE_SECONDS = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -50,6 +54,11 @@ class Surroundings:
     def speed(self) -> float:
         """How many of the platform's seconds pass in one: 1, but in a rehearsal that is told otherwise."""
         return float(self.env.get(REHEARSAL_SPEED) or 1.0)
+
+    @property
+    def long_notice_seconds(self) -> float:
+        """How long a notice must be, here, for training to go on beside it."""
+        return LONG_NOTICE_SECONDS / self.speed
 
     @property
     def margin_seconds(self) -> float:

@@ -42,6 +42,9 @@ _LAST_LINES = """with open("result.json", "w") as file:
     json.dump({"total": total}, file)
 print("total", total)
 """
+_REMOVE_STATE = """    if os.path.exists("state.json"):
+        os.remove("state.json")
+"""
 _PUT_MANIFEST = """    put("manifest.new", json.dumps({"step": step, "files": files}).encode())
     os.replace("manifest.new", "manifest.json")
 """
@@ -357,6 +360,32 @@ FAULTY = [
         "shards",
         ((_PUT_SHARD, '    target.write_text(f"{value}\\n")\n'),),
         ("shards/", "merged.txt"),
+    ),
+    Faulty(
+        "begins from scratch when its checkpoint is torn",
+        "json_state",
+        (
+            ("state.tmp", "state.json"),
+            ('    os.replace("state.json", "state.json")\n', ""),
+            (
+                "            state = json.load(file)\n",
+                '            state = json.loads(file.read() or \'{"step": 0, "total": 0}\')\n',
+            ),
+            ("step % 4 == 0", "step % 2 == 0"),
+        ),
+        ("began again", "the last good save must stand until the next one is complete || Load what was saved"),
+    ),
+    Faulty(
+        "removes its last checkpoint before the next one is there",
+        "json_state",
+        (
+            (
+                '    with open("state.tmp", "w") as file:\n',
+                _REMOVE_STATE + '    with open("state.tmp", "w") as file:\n',
+            ),
+            ("step % 4 == 0", "step % 2 == 0"),
+        ),
+        ("began again", "the last good save must stand until the next one is complete || Load what was saved"),
     ),
     Faulty(
         "a loop that saves nothing",

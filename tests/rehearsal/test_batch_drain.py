@@ -20,11 +20,12 @@ from rehearsal.batch_places import QUEUES, SINKS
 
 DRAINS = int(os.environ.get("OUTLAST_DRAINS", "1"))
 GRACE = 3.0
+AMPLE = 12.0  # where no guard is to be needed: a busy machine takes no half of it
 
 
-def _order(tmp_path: Path, *, queue: str = "sqlite", **more: object) -> Order:
+def _order(tmp_path: Path, *, queue: str = "sqlite", grace: float = GRACE, **more: object) -> Order:
     url, variables = QUEUES[queue](tmp_path)
-    variables["OUTLAST_GRACE"] = f"{GRACE}s"
+    variables["OUTLAST_GRACE"] = f"{grace}s"
     return Order(url, SINKS["same"](tmp_path, url), tmp_path / "diary", variables=variables, **more)
 
 
@@ -47,9 +48,9 @@ def _end(process: BaseProcess) -> tuple[int | None, float]:
     return process.exitcode, time.monotonic() - began
 
 
-def _holds(order: Order, names: list[str]) -> bool:
-    """Whether just these are leased, at some moment of the next half of a grace."""
-    queue, until = outlast.Queue(order.queue), time.monotonic() + GRACE / 2
+def _holds(order: Order, names: list[str], *, within: float) -> bool:
+    """Whether just these are leased, at some moment of so many seconds."""
+    queue, until = outlast.Queue(order.queue), time.monotonic() + within
     while [item.id for item in queue.items("leased")] != names:
         if time.monotonic() > until:
             return False
@@ -69,14 +70,14 @@ def _lease_within(order: Order, most: int, seconds: float) -> Lease | None:
 @pytest.mark.serial
 def test_an_item_that_fits_is_finished_first(tmp_path: Path) -> None:
     for number in range(DRAINS):
-        order = _order(tmp_path / str(number), chunk=1, seconds=1.0)
+        order = _order(tmp_path / str(number), grace=AMPLE, chunk=1, seconds=1.0)
         order.diary.parent.mkdir()
         publish(order, 3)
         worker = started(order)
         _wait_until_begun(order, 1)
         code, took = _end(worker)
         assert code == 143
-        assert took <= 1.0 + 0.3
+        assert took < AMPLE / 2
         assert len(list(open_sink(order.sink).results())) == 1
         [released, other] = outlast.Queue(order.queue).items("ready")
         assert (released.deaths, released.errors, other.deaths) == (0, 0, 0)
@@ -93,17 +94,18 @@ def test_what_does_not_fit_is_given_back_in_time_and_the_finished_part_is_kept(q
         _wait_until_begun(order, 4)
         os.kill(worker.pid or 0, signal.SIGTERM)
         heard = time.monotonic()
-        rest = _lease_within(order, 8, 1.0)
+        rest = _lease_within(order, 8, GRACE)
         visible = time.monotonic() - heard
+        assert worker.is_alive()  # the third item has it stuck until the guard ends it
         assert rest is not None
         assert [item.id for item in rest.items] == [f"item-{one:05d}" for one in range(4, 8)]
         print(f"{queue}: the rest was visible after {visible:.3f} s")
-        assert visible <= (0.2 if queue != "pubsub" else 1.0)  # the emulator's own time
+        assert visible <= GRACE / 2
         worker.join(60)
         assert worker.exitcode == 143
-        assert time.monotonic() - heard <= GRACE - 1.0
+        assert time.monotonic() - heard <= GRACE
         assert sorted(one.id for one in open_sink(order.sink).results()) == [f"item-{one:05d}" for one in range(3)]
-        given_back = _lease_within(order, 8, 0.2)
+        given_back = _lease_within(order, 8, GRACE)
         assert given_back is not None
         assert [(item.id, item.deaths, item.releases) for item in given_back.items] == [("item-00003", 0, 1)]
 
@@ -116,7 +118,7 @@ def test_an_item_known_not_to_fit_is_given_back_at_once(tmp_path: Path) -> None:
     time.sleep(0.3)
     code, took = _end(worker)
     assert code == 143
-    assert took < GRACE / 2
+    assert took < 0.7 * GRACE  # and the guard would end it after 0.8
     assert len(list(open_sink(order.sink).results())) == 3
 
 
@@ -142,13 +144,13 @@ def test_a_notice_when_nothing_is_left_ends_with_0_and_one_during_setup_with_143
     worker = started(order)
     _wait_until_begun(order, 1)
     assert _end(worker)[0] == 0  # it was the last one, and it fitted
-    slow = _order(tmp_path / "b", setup_seconds=60.0)
+    slow = _order(tmp_path / "b", grace=AMPLE, setup_seconds=60.0)
     slow.diary.parent.mkdir()
     publish(slow, 1)
     worker = started(slow)
     _wait_until_begun(slow, 1)
     code, took = _end(worker)
-    assert (code, took < GRACE / 2) == (143, True)
+    assert (code, took < AMPLE / 2) == (143, True)
 
 
 def test_loaded_ahead_is_given_back_at_once(tmp_path: Path) -> None:
@@ -156,9 +158,11 @@ def test_loaded_ahead_is_given_back_at_once(tmp_path: Path) -> None:
     publish(order, 20)
     worker = started(order)
     _wait_until_begun(order, 2)
-    assert _holds(order, [f"item-{number:05d}" for number in range(2 + 3 * 2)])
+    assert _holds(order, [f"item-{number:05d}" for number in range(2 + 3 * 2)], within=30)
     os.kill(worker.pid or 0, signal.SIGTERM)
-    assert _holds(order, ["item-00000", "item-00001"])  # and so before it leaves, which gives back these, too
+    assert _holds(
+        order, ["item-00000", "item-00001"], within=GRACE
+    )  # and so before it leaves, which gives back these, too
     worker.join(60)
     assert worker.exitcode == 143
     assert outlast.Queue(order.queue).stats().ready == 20

@@ -11,9 +11,11 @@ from outlast.rehearse.runner import rehearse
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="containers are simulated on Linux")
 
-GRACE_SECONDS = 61.0  # the shortest that is trained through; a fifth of it is kept
+SPEED = 4.0
+POD_GRACE_SECONDS = 61.0  # about the shortest that is trained through
+GRACE_SECONDS = POD_GRACE_SECONDS / SPEED  # as it passes here; a fifth of it is kept
 MARGIN_SECONDS = 0.2 * GRACE_SECONDS
-STEP_SECONDS = 0.25
+STEP_SECONDS = 0.0625
 TRAINING = f"""
 import json, time
 import numpy as np
@@ -21,7 +23,7 @@ import outlast
 
 rng = np.random.default_rng(7)
 state = {{"weights": np.zeros(250_000), "rng": rng, "sums": []}}
-job = outlast.Job(state=state, every="3s")
+job = outlast.Job(state=state, every="0.75s")
 for step in job.steps(300):
     state["weights"] += rng.standard_normal(250_000)
     state["sums"].append(float(state["weights"].sum()))
@@ -44,7 +46,7 @@ def test_a_long_notice_is_trained_through_until_the_last_safe_moment_and_loses_n
     (folder / "job.py").write_text(TRAINING)
     monkeypatch.setenv("TMPDIR", str(kept))
     monkeypatch.setattr("tempfile.tempdir", None)
-    monkeypatch.setenv("OUTLAST_POD_GRACE", f"{GRACE_SECONDS:g}")
+    monkeypatch.setenv("OUTLAST_POD_GRACE", f"{POD_GRACE_SECONDS:g}")
     command = (sys.executable, "job.py")
     request = Request(
         command=command,
@@ -54,6 +56,7 @@ def test_a_long_notice_is_trained_through_until_the_last_safe_moment_and_loses_n
         seed=SIGTERM_FIRST,
         keep=True,
         in_place=True,
+        speed=SPEED,
     )
     report = rehearse(request)
     assert (report.verdict, report.reasons) == ("survived", ())
@@ -61,7 +64,7 @@ def test_a_long_notice_is_trained_through_until_the_last_safe_moment_and_loses_n
     assert (noticed.ended_by, noticed.exit_code) == ("SIGTERM", 143)
     (events,) = kept.rglob("rehearsal*/outside/logs/attempt-0.events")
     recorded = from_lines(events.read_bytes())
-    moments = {type(one.event): one.monotonic_seconds for one in recorded}
+    moments = {type(one.event): one.monotonic_seconds for one in reversed(recorded)}  # the first of each kind
     last_safe = moments[NoticeHeard] + GRACE_SECONDS - MARGIN_SECONDS
     assert last_safe - 5 < moments[Stopped] < last_safe, "not until the last safe moment, or beyond it"
     told = [one.event for one in recorded]

@@ -29,7 +29,7 @@ PLACES = {
     r"|its handler saved at once \(`.*`\), while `.*` was under way",
     "success": r"left with 0.*|is not what the uninterrupted run made: ",
     "failure": r"(attempt \d+ .*left with exit code \d+|attempt \d+ hung)",
-    "deaf": r"does not handle SIGTERM|did not end within|did not end$",
+    "deaf": r"does not handle SIGTERM|did not end within",
     "again": r"attempt \d+ began again",
 }
 

@@ -30,8 +30,16 @@ def rehearse_program(folder: Path, program: str, *command: str, limits: Limits =
     return rehearse(request, limits=limits)
 
 
+@pytest.fixture
+def scenario_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the cuts of saves and the many notices, where what is looked at shows in the attempts before."""
+    monkeypatch.setattr("outlast.rehearse.runner.can_cut", lambda _site: False)
+
+
 def start_command(folder: Path, *words: str) -> subprocess.Popen[str]:
-    code = "from outlast.cli.main import main; main()"
+    # What is started in the background of a script inherits a SIGINT that is ignored, and a test run may be.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "from outlast.cli.main import main; main()"
     found = {**os.environ, "PYTHONPATH": str(Path(outlast.__file__).parents[1]), "TMPDIR": str(folder.parent)}
     return subprocess.Popen(
         [sys.executable, "-c", code, "rehearse", *words],
@@ -85,6 +93,7 @@ def test_b19_a_shell_as_first_process_keeps_the_signal_from_the_program(tmp_path
     assert "Use the exec form, `exec`, or `outlast run -- …`" in reason
 
 
+@pytest.mark.usefixtures("scenario_alone")
 def test_a_shell_that_execs_is_no_finding(tmp_path: Path) -> None:
     report = rehearse_program(tmp_path, victims.SURVIVOR, "sh", "-c", f"exec {sys.executable} job.py")
     assert (report.verdict, report.reasons) == ("survived", ())
@@ -102,6 +111,12 @@ def test_a_program_that_never_resumes_is_told_so(tmp_path: Path) -> None:
     report = rehearse_program(tmp_path, victims.NEVER_RESUMES)
     assert report.verdict == "not-survived"
     assert any("began again: it wrote as many files as the whole job" in reason for reason in report.reasons)
+
+
+def test_a_job_that_removes_its_saves_when_it_is_done_may_begin_again_after_its_end(tmp_path: Path) -> None:
+    cleanup = "\nif os.path.exists('state.json'):\n    os.unlink('state.json')\n"
+    report = rehearse_program(tmp_path, victims.SURVIVOR + cleanup, limits=Limits(grace_seconds=2.0))
+    assert (report.verdict, report.reasons) == ("survived", ())
 
 
 def test_a_state_torn_in_place_uses_up_the_retries(tmp_path: Path) -> None:
@@ -154,6 +169,23 @@ def test_a_caught_signal_that_is_not_acted_on_is_named(tmp_path: Path) -> None:
     assert any("catches SIGTERM but did not end within 0.5 s" in reason for reason in report.reasons)
 
 
+@pytest.mark.parametrize("platform", ["cloud-run", "gce-spot"])
+def test_a_notice_while_a_program_that_is_done_ends_says_nothing_against_it(tmp_path: Path, platform: str) -> None:
+    """Python takes handlers away at its end: PID 1 then ignores the signal, and any other process dies of it."""
+    end = "signal.signal(signal.SIGTERM, signal.SIG_DFL)\ntime.sleep(0.5)\n"
+    word = {"cloud-run": "maintenance", "gce-spot": "spot-reclaim"}[platform]
+    attempts = [f"{{{word}: {{at: 20%}}}}", "{host-error: {at: 20%}}", "crash-at-a-save", f"{{{word}: {{at: 80%}}}}"]
+    (tmp_path / "late.yaml").write_text(f"about: a notice at the end\nattempts: [{', '.join(attempts)}]\n")
+    patient = Limits(grace_seconds=5.0)
+    program = victims.SURVIVOR + end
+    report = rehearse_program(tmp_path, program, limits=patient, platform=platform, scenarios=("late.yaml",))
+    assert (report.verdict, report.reasons) == ("survived", ())
+    late = report.attempts[3]
+    assert late.notice is not None
+    assert not late.notice.first_hears
+    assert late.exit_code == {"cloud-run": 0, "gce-spot": 143}[platform]
+
+
 def test_a_child_still_writing_when_the_first_process_leaves_is_named(tmp_path: Path) -> None:
     (tmp_path / "writer.py").write_text(victims.WRITER)
     report = rehearse_program(tmp_path, victims.LEAVES_A_WRITER, results=("state.json",))
@@ -161,6 +193,7 @@ def test_a_child_still_writing_when_the_first_process_leaves_is_named(tmp_path: 
     assert any("writer.py` was still running, writing growing.bin," in reason for reason in report.reasons)
 
 
+@pytest.mark.usefixtures("scenario_alone")
 def test_events_of_a_job_show_in_the_attempts(tmp_path: Path) -> None:
     report = rehearse_program(tmp_path, victims.TELLS_EVENTS)
     assert report.verdict == "survived"
@@ -170,6 +203,7 @@ def test_events_of_a_job_show_in_the_attempts(tmp_path: Path) -> None:
     assert all(one.resumed_from_step for one in report.attempts[1:])
 
 
+@pytest.mark.usefixtures("scenario_alone")
 def test_attempts_find_the_platforms_environment(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

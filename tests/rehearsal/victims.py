@@ -67,8 +67,16 @@ NEVER_RESUMES = SURVIVOR.replace('if os.path.exists("state.json")', "if False")
 # Catches the signal and does not act on it.
 DEAF = LONGER_SURVIVOR.replace("if stop:", "if False:")
 
-# Ends on the notice while a process that it started goes on writing.
-LEAVES_A_WRITER = SURVIVOR.replace('print("begin"', 'subprocess.Popen([sys.executable, "writer.py"]); print("begin"')
+# Ends on the notice while a process that it started goes on writing, which has begun to before any work does.
+LEAVES_A_WRITER = SURVIVOR.replace(
+    'print("begin"',
+    """
+open("growing.bin", "w").close()
+subprocess.Popen([sys.executable, "writer.py"])
+while not os.path.getsize("growing.bin"):
+    time.sleep(0.001)
+print("begin\"""",
+)
 WRITER = """
 import time
 with open("growing.bin", "wb") as file:

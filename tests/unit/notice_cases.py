@@ -20,9 +20,9 @@ from outlast.console import Console
 from outlast.disruptions import Disruption
 from outlast.notices import NoticeBoard
 from outlast.planning import planner
-from outlast.planning.planner import LONG_NOTICE_SECONDS, Plan
+from outlast.planning.planner import Plan
 from outlast.ports import Bytes, KnownGrace, OpenObject, Pace, StoreTraits, full_speed
-from outlast.settings import Surroundings, look_around
+from outlast.settings import LONG_NOTICE_SECONDS, Surroundings, look_around
 from outlast.testing import MemoryStore
 from simulated_time import Gone, World
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from outlast.containers.calls import CallWatch, Operation, can_watch
-from outlast.containers.container import Container, can_isolate
+from outlast.containers.container import Container, can_hold_calls, can_isolate
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux") or not can_watch() or not can_isolate(), reason="needs Linux and namespaces"
@@ -133,3 +133,14 @@ signal.pause()
 
     assert run(folder, program, warn) == 143
     assert (folder / "../out").read_text().startswith("heard True")
+
+
+def test_a_kernel_that_gives_no_listener_is_found_out_beforehand(folder: Path) -> None:
+    """seccomp(2), EBUSY: there is one listener at most, and inside of a watched container it is ours."""
+    assert can_hold_calls()
+    program = """
+from outlast.containers.container import can_hold_calls, can_isolate
+print(can_isolate(), can_hold_calls(), flush=True)
+"""
+    assert run(folder, program, lambda *_: True) == 0
+    assert (folder / "../out").read_text() == "True False\n"

@@ -13,6 +13,7 @@ from outlast.clock import SystemClock
 from outlast.costs import _Measured
 from outlast.events import PlanMade, SaveCommitted, SaveVerified, Stopped, from_lines
 from outlast.notices import make_notice
+from outlast.settings import REHEARSAL_SPEED
 from outlast.testing import MemoryStore
 
 PLACE = TaskPlace("leaving", "run-1", 0)
@@ -22,7 +23,7 @@ class Case:
     """A job whose notices come when the test says so; the guard does not see them."""
 
     def __init__(self, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> None:
-        self.store, self.array = store, np.zeros(2_000_000, np.uint8)
+        self.store, self.array, self.monkeypatch = store, np.zeros(2_000_000, np.uint8), monkeypatch
         options: dict[str, Any] = {"every": "1h", "saving": "background", "random_state": False, **settings}
         self.job = outlast.Job("memory", state={"a": self.array}, name="leaving", **options)
         self.board = self.job._session.board
@@ -41,6 +42,14 @@ class Case:
             self.array += 1
             self.completed += 1
             next(self.loop)
+
+    def come_to_the_last_safe_moment(self) -> None:
+        """Planned when a save was known; it stays there, whatever a slow machine shows meanwhile."""
+        leaving = self.job._session.leaving
+        assert leaving._until is not None
+        assert not leaving._provisional
+        self.monkeypatch.setattr(leaving, "_judge_again", lambda *_: None)
+        self.monkeypatch.setattr(leaving, "_until", SystemClock().monotonic_seconds())
 
     def events(self, kind: Any) -> list[Any]:
         lines = self.store.read(PLACE.journal(self.job.attempt))
@@ -87,9 +96,9 @@ def test_the_last_safe_moment_ends_the_training(store: MemoryStore, monkeypatch:
     case.go(3)
     case.notice(3600)
     case.go()
-    leaving = case.job._session.leaving
-    assert leaving._until is not None
-    monkeypatch.setattr(leaving, "_until", 0.0)
+    case.job._session.saves.wait()
+    case.go()
+    case.come_to_the_last_safe_moment()
     with pytest.raises(outlast.Interrupted):
         case.go()
     assert case.steps_kept()[-1] == case.completed
@@ -107,7 +116,7 @@ def test_how_long_the_last_save_took_does_not_count_what_was_trained_through(
     case.go()
     heard = case.board.notice.heard_monotonic_seconds
     case.board.notice = replace(case.board.notice, heard_monotonic_seconds=heard - 3000)
-    monkeypatch.setattr(case.job._session.leaving, "_until", SystemClock().monotonic_seconds())
+    case.come_to_the_last_safe_moment()
     with pytest.raises(outlast.Interrupted):
         case.go()
     assert case.events(Stopped)[-1].final_save_seconds < 1500
@@ -136,6 +145,18 @@ def test_a_short_notice_or_one_that_is_not_to_be_used_stops_at_the_next_border(
     with pytest.raises(outlast.Interrupted):
         case.go()
     assert case.steps_kept() == [4]
+
+
+def test_where_the_platforms_time_passes_faster_a_long_notice_is_still_a_long_one(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(REHEARSAL_SPEED, "100")
+    case = Case(store, monkeypatch)
+    case.notice(3600 / 100)
+    case.go(2)
+    case.notice(30 / 100)
+    with pytest.raises(outlast.Interrupted):
+        case.go()
 
 
 def test_no_save_is_begun_that_cannot_end(

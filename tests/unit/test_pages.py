@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlast.pages.document import whole_page
-from outlast.pages.markup import Markup, harmless, join, tag, told
+from outlast.pages.markup import Markup, foreign, harmless, join, tag
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)>",
@@ -57,7 +57,7 @@ def test_a_name_from_outside_is_refused() -> None:
 )
 def test_what_controls_is_shown_and_not_obeyed(text: str, shown: str) -> None:
     assert harmless(text) == shown
-    assert told("a" + text, longest=2001).startswith('<bdi class="told">a')  # its direction ends with it
+    assert foreign("a" + text, longest=2001).startswith('<bdi class="foreign">a')  # its direction ends with it
 
 
 @given(st.text(st.characters(), max_size=80))
@@ -66,7 +66,7 @@ def test_any_text_can_be_written_and_holds_one_line(text: str) -> None:
     shown.encode()
     assert len(shown.splitlines()) <= 1
     assert all(one.isprintable() or one in "\u200c\u200d" for one in shown)
-    assert re.findall(r"<[^>]*>", told(text)) == ['<bdi class="told">', "</bdi>"]
+    assert re.findall(r"<[^>]*>", foreign(text)) == ['<bdi class="foreign">', "</bdi>"]
 
 
 def test_a_page_allows_its_own_style_and_nothing_else() -> None:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from outlast.planning.estimates import times_of, transfer_times
-from outlast.planning.planner import LONG_NOTICE_SECONDS, Candidate, Plan, SaveKind, plan
+from outlast.planning.planner import Candidate, Plan, SaveKind, plan
+from outlast.settings import LONG_NOTICE_SECONDS
 
 
 def one(kind: SaveKind, step: int, seconds: float) -> Candidate:

@@ -11,7 +11,7 @@ from outlast.cli.platform import platform
 from outlast.cli.rehearse import rehearse
 from outlast.ports import Identity
 from outlast.registry import PLATFORMS, platform_named
-from outlast.rehearse.procedures import PROCEDURES, procedure_named
+from outlast.rehearse.procedures import PROCEDURES, procedure_on
 from outlast.rehearse.request import Limits, Request
 from outlast.rehearse.site import Site
 from outlast.rehearse.stage import environment_on
@@ -70,7 +70,7 @@ def test_a_rehearsal_kills_when_the_job_expects_it(tmp_path: Path, monkeypatch: 
     def grace_seconds(name: str, limits: Limits) -> float:
         request = Request(command=("true",), folder=tmp_path, platform=name)
         there = platform_named(name)
-        procedure = procedure_named(there.facts.procedure or "")
+        procedure = procedure_on(name)
         return Site(request, limits, there, procedure, tmp_path, copies=None, isolated=False).grace_seconds
 
     assert grace_seconds("gke-gpu", Limits()) == 30

@@ -1,9 +1,14 @@
 """Results are compared by their bytes, or number by number within a tolerance, and the difference is named."""
 
+import gzip
 import json
 import math
+import os
+import pickle
 import sqlite3
 import zipfile
+from collections import OrderedDict
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +17,9 @@ from safetensors.numpy import save as save_safetensors
 
 from outlast.rehearse.checkpoints import pair_tasks
 from outlast.rehearse.compare import compare_bytes, compare_files
+from outlast.rehearse.outputs import last_line
 from outlast.rehearse.request import CannotRehearse
-from outlast.rehearse.results import Outcome, choose_results, compare_outcomes, last_line, list_files, set_aside
+from outlast.rehearse.results import Outcome, choose_results, compare_outcomes, list_files, set_aside
 
 
 def npy(array: np.ndarray, path: Path) -> bytes:
@@ -112,6 +118,19 @@ def test_databases_are_equal_when_their_rows_are(tmp_path: Path, mode: str) -> N
     other = database(tmp_path / "other", [(2, 0.25), (1, 0.5)], mode=mode)
     assert one != other or mode == "delete"
     assert compare_bytes("work.db", one, other).within(0.0)
+
+
+def test_how_many_rows_a_database_ever_had_is_no_result(tmp_path: Path) -> None:
+    """An attempt that begins its chunk again takes new numbers from AUTOINCREMENT, of rows that are gone in the end."""
+    kept = []
+    for name, begun in (("one", 1), ("other", 2)):
+        with sqlite3.connect(tmp_path / name) as opened:
+            opened.execute("CREATE TABLE work (id INTEGER PRIMARY KEY AUTOINCREMENT, item TEXT)")
+            opened.executemany("INSERT INTO work (item) VALUES (?)", [("a",)] * begun)
+            opened.execute("DELETE FROM work")
+        opened.close()
+        kept.append((tmp_path / name).read_bytes())
+    assert compare_bytes("work.db", *kept).within(0.0)
 
 
 def test_a_database_names_the_row_that_differs(tmp_path: Path) -> None:
@@ -221,3 +240,81 @@ def test_the_last_line_that_says_something_is_compared(tmp_path: Path) -> None:
     (result,) = compare_outcomes([], one, other, tolerance=0.0, with_stdout=True)
     assert (result.path, result.same) == ("<stdout, last line>", False)
     assert result.detail == "expected loss 1.0, found loss 2.0, a relative difference of 0.5"
+
+
+def pickled(*values: object) -> bytes:
+    return b"".join(pickle.dumps(value) for value in values)
+
+
+def test_pickles_are_equal_when_what_they_hold_is() -> None:
+    name = "".join(["st", "ep"])  # another string of the same letters, as after a restore
+    one, other = pickled({"step": 1, "inner": {"step": 2}}), pickled({"step": 1, "inner": {name: 2}})
+    assert one != other
+    assert compare_bytes("state.pkl", one, other).equal
+    assert compare_bytes("a", pickled({"x"}, 1), pickled({"x"}, 2)).detail == (
+        "object 1: expected 1, found 2, a relative difference of 0.5"
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "where"),
+    [
+        ({"lr": [0.1, 0.2]}, {"lr": [0.1, 0.25]}, "object['lr'][1]: expected 0.2, found 0.25"),
+        ({"a": True}, {"a": 1}, "object['a']"),
+        (Path("a"), Path("b"), "'a', found 'b'"),
+        (OrderedDict(a=1), OrderedDict(a=2), "expected 1, found 2"),
+        (Fraction(1, 3), Fraction(2, 3), "expected 1, found 2 || '1/3', found '2/3'"),
+        (np.arange(3), np.array([0, 1, 3]), "24 bytes expected, 24 found || expected 24 bytes, found 24 bytes"),
+        (Fraction, Path, "expected fractions.Fraction, found pathlib.Path"),
+        ({1, 2}, {1, 3}, "['1', '2'], found set of ['1', '3']"),
+    ],
+)
+def test_the_place_in_a_pickle_is_named(one: object, other: object, where: str) -> None:
+    distance = compare_bytes("state.pkl", pickled(one), pickled(other))
+    assert any(part in distance.detail for part in where.split(" || ")), distance.detail
+    assert not distance.within(0.0)
+
+
+def test_a_pickle_runs_nothing_and_cannot_unfold_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outlast.rehearse.pickles._MOST_LEAVES", 1000)
+    touch = pickle.dumps(Runs(str(tmp_path / "ran")))
+    nested: list[object] = []
+    for _ in range(40):
+        nested = [nested, nested]
+    cycle: list[object] = []
+    cycle.append(cycle)
+    for data in (touch, pickled(nested), pickled(cycle), touch[:-4] + b"."):
+        assert not compare_bytes("a.pkl", data, pickled(0)).equal
+    assert not (tmp_path / "ran").exists()
+
+
+class Runs:
+    """Makes a file when it is unpickled as pickle does it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (self._path,)
+
+
+def test_torch_files_are_compared_by_what_was_saved(tmp_path: Path) -> None:
+    def torch_file(state: object, digest: bytes) -> bytes:
+        with zipfile.ZipFile(tmp_path / "a.pt", "w") as file:
+            file.writestr("a/.data/serialization_id", digest)
+            file.writestr("a/data.pkl", pickled(state))
+        return (tmp_path / "a.pt").read_bytes()
+
+    one, name = torch_file({"step": 1, "s": {"step": 2}}, b"1"), "".join(["st", "ep"])
+    assert compare_bytes("a.pt", one, torch_file({"step": 1, "s": {name: 2}}, b"2")).equal
+    assert (
+        "['s']['step']: expected 2, found 3"
+        in compare_bytes("a.pt", one, torch_file({"step": 1, "s": {name: 3}}, b"3")).detail
+    )
+
+
+def test_gzip_files_are_compared_by_what_they_hold() -> None:
+    one, other = (gzip.compress(b'{"a": 1}', mtime=time) for time in (1, 2))
+    assert compare_bytes("a.json.gz", one, other).equal
+    assert "$.a: expected 1" in compare_bytes("a.json.gz", one, gzip.compress(b'{"a": 2}', mtime=1)).detail
+    assert not compare_bytes("a.json.gz", one, other[:-3]).equal

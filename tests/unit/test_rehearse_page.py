@@ -10,11 +10,11 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
+from outlast.rehearse.attempt_lines import timeline_of
 from outlast.rehearse.estimate import Measured, expect, measure
 from outlast.rehearse.page import as_page
 from outlast.rehearse.page_parts import what_if
 from outlast.rehearse.report import Report
-from outlast.rehearse.story import timeline_of
 from outlast.timeline.moments import NoticeGiven, Save, Span
 from report_samples import HOSTILE, hostile, of_nothing, usual
 

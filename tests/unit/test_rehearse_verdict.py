@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +12,15 @@ from outlast.rehearse.attempt import Attempt, add_events
 from outlast.rehearse.compare import EQUAL, Distance
 from outlast.rehearse.cut_saves import CutSaves
 from outlast.rehearse.findings import find_in_notices, find_in_progress
+from outlast.rehearse.not_exercised import what_was_not_exercised
 from outlast.rehearse.notice import LeftBehind, NoticeView
+from outlast.rehearse.procedures import procedure_on
 from outlast.rehearse.report import Report, as_object
+from outlast.rehearse.request import Request
 from outlast.rehearse.results import STDOUT, Result
 from outlast.rehearse.scenario import Interruption, Kind
-from outlast.rehearse.verdict import Evidence, judge, what_was_not_exercised
+from outlast.rehearse.script import Script
+from outlast.rehearse.verdict import Evidence, judge
 from outlast.rehearse.watch import SaveFilter, Write, find_logs
 
 HEARD = NoticeView(first_command="python job.py", first_hears=True, first_was_pid_1=True, hearing_child=None)
@@ -68,7 +73,7 @@ def test_b24_a_job_that_works_on_to_its_end_after_each_notice_shows_nothing_of_h
 def test_a_kind_that_never_landed_proves_nothing() -> None:
     verdict, reasons = judge(evidence(attempt(0, "SIGTERM"), attempt(1, "SIGKILL"), attempt(2)))
     assert verdict == "could-not-rehearse"
-    assert reasons[0].endswith("finished before these had landed: SIGKILL at a save")
+    assert "finished before these had landed: SIGKILL at a save. Give it more work" in reasons[0]
 
 
 def test_different_results_have_not_survived() -> None:
@@ -128,15 +133,29 @@ def test_a_hung_attempt_has_not_survived() -> None:
     assert reasons[0].startswith("attempt 0 hung: it ran for 60 s")
 
 
-@pytest.mark.parametrize(("found", "words"), [(0.4, "lies within"), (0.6, "lies outside")])
-def test_what_is_not_deterministic_is_compared_with_its_own_spread(found: float, words: str) -> None:
-    spread = Result("out.txt", False, "d", Distance(0.5, "d"))
+@pytest.mark.parametrize(("last", "enough"), [(attempt(3, "SIGTERM"), True), (attempt(3), False)])
+def test_an_end_within_the_grace_of_a_notice_is_enough_once_each_kind_has_landed(last: Attempt, enough: bool) -> None:
+    planned = tuple(Interruption(kind, 0.5) for kind in (*ALL, *ALL))
+    ended = [attempt(number, kind) for number, kind in enumerate(ALL)]
+    assert evidence(*ended, last, scenario=planned).all_landed is enough
+
+
+@pytest.mark.parametrize(
+    ("own", "found", "words"),
+    [(0.5, 0.4, "lies within"), (0.5, 0.6, "lies outside"), (math.inf, math.inf, "out.txt: the uninterrupted runs")],
+)
+def test_what_is_not_deterministic_is_compared_with_its_own_spread(own: float, found: float, words: str) -> None:
+    spread = Result("out.txt", False, "d", Distance(own, "d"))
     nearest = Result("out.txt", False, "d", Distance(found, "d"))
-    verdict, reasons = judge(evidence(between_baselines=(spread,), results=(nearest,), nearest=(nearest,)))
+    equal = Result("same.txt", True, "", EQUAL)
+    both, seen = (spread, equal), (nearest, equal)
+    verdict, reasons = judge(evidence(between_baselines=both, results=seen, nearest=seen))
     assert verdict == "could-not-rehearse"
     assert reasons[0].startswith("not deterministic")
     assert reasons[1] == "what can be shown: it survived 3 interruptions to the end"
     assert words in reasons[2]
+    assert "--tolerance" in reasons[-1]
+    assert len(reasons) == 4  # of what is equal nothing is said
 
 
 def test_a_missing_result_is_lost_work_even_where_others_are_not_deterministic() -> None:
@@ -150,7 +169,7 @@ def test_a_missing_result_is_lost_work_even_where_others_are_not_deterministic()
 def test_a_notice_heard_too_late_is_told_with_its_times() -> None:
     late = attempt(0, "SIGTERM", ended_by="SIGKILL after the grace", heard_notice_after_seconds=2.5)
     (line,) = find_in_notices([late], grace_seconds=10.0)
-    assert line == "attempt 0: the notice was heard after 2.5 s, but it did not end within 10 s"
+    assert line.startswith("attempt 0: the notice was heard after 2.5 s, but it did not end within 10 s: ")
 
 
 def test_b19_a_first_process_that_ignores_the_signal_is_named_with_its_child() -> None:
@@ -167,6 +186,17 @@ def test_b19_a_first_process_that_ignores_the_signal_is_named_with_its_child() -
 def test_a_program_that_fails_before_it_has_a_handler_is_not_called_deaf() -> None:
     failed = replace(attempt_with_view(0, replace(HEARD, first_hears=False)), exit_code=1)
     assert find_in_notices([failed], grace_seconds=10.0) == []
+
+
+@pytest.mark.parametrize("signals_before", [True, False])
+def test_a_notice_after_the_work_is_no_ground_for_any_verdict(signals_before: bool) -> None:
+    last = replace(attempt_with_view(3, replace(HEARD, first_hears=False)), ended_by="finished", exit_code=0)
+    others = [
+        attempt(number, kind, listened=True) for number, kind in enumerate(ALL) if signals_before or kind != "SIGTERM"
+    ]
+    verdict, reasons = judge(evidence(*others, last))
+    assert verdict == ("survived" if signals_before else "could-not-rehearse")
+    assert signals_before or "finished before these had landed: SIGTERM." in reasons[0]
 
 
 def attempt_with_view(number: int, view: NoticeView) -> Attempt:
@@ -231,17 +261,26 @@ def test_a_state_on_the_attempts_own_disk_is_not_survived_by_a_job_that_saves_no
     assert "$TMPDIR/state.json, which goes with the attempt" in reasons[0]
 
 
+def not_exercised(found: Evidence, *, isolated: bool = True, **asked: bool) -> list[str]:
+    request = Request(("x",), Path(), **asked)
+    script = Script(procedure_on("cloud-run"))
+    return what_was_not_exercised(
+        request, script, found, isolated=isolated, held=isolated, batches=(), stdout="compared"
+    )
+
+
 def test_places_that_no_time_was_for_are_not_exercised() -> None:
-    asked = {"isolated": True, "real_store": False, "saves": True, "in_place": False}
-    assert "3 places between" in "\n".join(what_was_not_exercised(**asked, cuts=CutSaves(("write a",), (), 3)))
-    assert "1 place between" in "\n".join(what_was_not_exercised(**asked, cuts=CutSaves(("write a",), (), 1)))
-    assert "each place between two file operations" in "\n".join(what_was_not_exercised(**asked, cuts=None))
+    assert "3 places between" in "\n".join(not_exercised(evidence(cuts=CutSaves(("write a",), (), 3))))
+    assert "1 place between" in "\n".join(not_exercised(evidence(cuts=CutSaves(("write a",), (), 1))))
+    for none in (None, CutSaves((), (), 0)):
+        assert "each place between two file operations" in "\n".join(not_exercised(evidence(cuts=none)))
+    assert "each place" not in "\n".join(not_exercised(evidence(cuts=CutSaves(("write a",), (), 0))))
 
 
 def test_beginning_at_step_0_although_there_are_checkpoints_is_told() -> None:
     began = [attempt(0, "SIGKILL", commits=3), attempt(1)]
     (line,) = find_in_progress(began, saves=True, baseline_seconds=3.0)
-    assert line == "attempt 1 began at step 0 although 3 checkpoints were there"
+    assert line.startswith("attempt 1 began at step 0 although 3 checkpoints were there: ")
     resumed = [began[0], attempt(1, resumed_from_step=15)]
     assert find_in_progress(resumed, saves=True, baseline_seconds=3.0) == []
 
@@ -266,9 +305,15 @@ def test_lost_time_and_goodput_come_from_all_attempts() -> None:
 
 
 def test_what_was_not_exercised_follows_how_it_ran() -> None:
-    said = what_was_not_exercised(isolated=False, real_store=True, saves=False, in_place=True)
+    said = not_exercised(evidence(saves=False), isolated=False, real_store=True, in_place=True)
     assert "PID namespace (your process was not PID 1)" in said
+    assert any("the program was not seen to save" in one for one in said)
+    assert any("all runs shared your folder" in one for one in said)
+    assert any("outside of the copy" in one for one in said)
     assert not any("bucket" in one for one in said)
+    moved = attempt(0, "SIGTERM", happened=("live-migration", "maintenance"))
+    for found, live in ((evidence(), True), (evidence(moved), False)):
+        assert any(one.startswith("live migrations") for one in not_exercised(found)) is live
 
 
 def test_a_file_kept_open_all_along_is_a_log_and_no_save() -> None:

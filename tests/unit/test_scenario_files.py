@@ -10,7 +10,7 @@ from outlast.cli.rehearse import rehearse
 from outlast.emulate.scale import TimeScale
 from outlast.errors import SettingsError
 from outlast.registry import PLATFORMS, platform_named
-from outlast.rehearse.procedures import procedure_named
+from outlast.rehearse.procedures import procedure_on
 from outlast.rehearse.procedures.everywhere import EVERYWHERE
 from outlast.rehearse.request import Request
 from outlast.rehearse.scenario import Happening, Interruption, Moment, kinds_needed, play
@@ -22,7 +22,7 @@ FOLDER = Path("/nowhere")
 
 
 def read(text: str, platform: str = "cloud-run", folder: Path = FOLDER):
-    procedure = procedure_named(platform_named(platform).facts.procedure)
+    procedure = procedure_on(platform)
     return read_scenario(text, "f.yaml", "f", folder, platform=platform, procedure=procedure)
 
 
@@ -117,7 +117,7 @@ def test_what_a_platform_is_set_to_is_checked_too() -> None:
 @pytest.mark.parametrize("platform", list(PLATFORMS))
 def test_each_platform_has_a_standard_set_of_what_happens_there(platform: str) -> None:
     facts = platform_named(platform).facts
-    procedure = procedure_named(facts.procedure)
+    procedure = procedure_on(platform)
     named = [name for name, _ in scenarios_for(platform)]
     assert {"standard", "full-disk", "slow-store", "second-attempt", "kill-points"} <= set(named)
     for name in named:
@@ -129,13 +129,13 @@ def test_each_platform_has_a_standard_set_of_what_happens_there(platform: str) -
     missing = own - happens - {"live-migration", "host-error"}
     assert missing == set(), "what the platform does, and its standard set does not"
     request = Request(command=("true",), folder=FOLDER, platform=platform, scenarios=("standard",))
-    script = read_script(request, facts)
+    script = read_script(request)
     assert script.retries(request, facts) >= len(standard.interruptions) - 1
 
 
 def test_every_word_does_something_on_its_platform() -> None:
     for platform in PLATFORMS:
-        procedure = procedure_named(platform_named(platform).facts.procedure)
+        procedure = procedure_on(platform)
         own = {name: word for name, word in procedure.words.items() if platform == "local" or name not in EVERYWHERE}
         for name, word in own.items():
             given = (
@@ -173,7 +173,7 @@ def test_scenarios_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
 
     def script(*names: str, **asked: object):
         request = Request(command=("true",), folder=tmp_path, platform="gke-gpu", scenarios=names, **asked)
-        return read_script(request, platform_named("gke-gpu").facts)
+        return read_script(request)
 
     with pytest.raises(SettingsError, match="speeds of 2, 3: choose one with --speed"):
         script("slow.yaml", "fast.yaml")

@@ -109,7 +109,6 @@ def test_work_after_the_step_that_a_later_attempt_went_on_from_is_lost() -> None
     assert first.notices == (NoticeGiven(at=9.875, heard_at=9.875, kill_at=19.875),)
     assert second.lost == Span(11.0, 14.0)  # all of it: the third went on from the same step
     assert (second.from_step, third.lost) == (30, None)
-    assert Timeline((first, second, third)).lost_seconds == pytest.approx(9.0)
     for one in (first, second, third):
         assert one.buckets is not None
         assert one.buckets.lost_work == pytest.approx(one.lost.seconds if one.lost else 0.0)
@@ -143,7 +142,6 @@ def test_an_attempt_that_never_began_its_steps_lost_no_work_and_hides_nothing() 
 def test_programs_without_events_stay_as_they_were_seen() -> None:
     bare = AttemptLine(number=0, span=Span(0, 5), end="killed", ended_by="SIGKILL", unsaved=Span(3, 5))
     assert with_events([Told(bare, [], ZERO)]) == [bare]
-    assert Timeline((bare,)).lost_seconds is None
 
 
 # --- what is drawn ----------------------------------------------------------------------------------

@@ -6,16 +6,17 @@ import shlex
 import signal
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from outlast.cli.lazy_group import LazyGroup
 from outlast.errors import SettingsError
 
+if TYPE_CHECKING:
+    from outlast.emulate.serving import Application
+
 _SPEED_HELP = "How many seconds of the platform pass in one second here."
-
-
 _EMULATORS = {
     "aws-imds": "outlast.cli.emulate_metadata:aws_imds",
     "azure-events": "outlast.cli.emulate_metadata:azure_events",
@@ -58,7 +59,7 @@ def _finite(_: click.Context, __: click.Parameter, value: float) -> float:
     return value
 
 
-def serve(application: Any, *, port: int, hints: Callable[[str], str]) -> None:
+def serve(application: "Application", *, port: int, hints: Callable[[str], str]) -> None:
     """Serves until a signal; first prints the address and what `hints(url)` says of using it."""
     need_web_server()
     from outlast.emulate.serving import Serving  # noqa: PLC0415 - `outlast emulate --help` needs no web server

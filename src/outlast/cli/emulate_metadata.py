@@ -1,15 +1,18 @@
 """`outlast emulate gce-metadata`, `aws-imds`, `azure-events`: the metadata servers of three clouds."""
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import click
 
 from outlast.cli.emulate import common_options, serve
 from outlast.emulate.scale import TimeScale
 
+if TYPE_CHECKING:
+    from outlast.emulate.serving import Application
+
 
 class _Machine(Protocol):
-    application: Any
+    application: "Application"
 
     def environment(self, url: str) -> dict[str, str]: ...
 

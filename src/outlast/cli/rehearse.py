@@ -3,7 +3,6 @@
 import json
 import signal
 import sys
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,24 +11,22 @@ import click
 from rich.console import Console
 
 from outlast import __version__
+from outlast.cli.progress import CTRL_C
 from outlast.errors import SettingsError
 from outlast.registry import platform_named, proven_platforms
 from outlast.rehearse.display import ConsoleDisplay
 from outlast.rehearse.page import as_page
-from outlast.rehearse.procedures import procedure_named
+from outlast.rehearse.procedures import procedure_on
 from outlast.rehearse.report import Report, as_object, print_report
-from outlast.rehearse.request import Request, facts_to_rehearse
+from outlast.rehearse.request import Request
 from outlast.rehearse.runner import rehearse as run_rehearsal
 from outlast.rehearse.scenario_file import scenarios_for
 from outlast.rehearse.verdict import EXIT_CODES
 from outlast.rehearse.words import Setting
 
-_CTRL_C = 130
 _LIST_HELP = "Name those that come with outlast, and what may stand in one of your own; then leave."
 _RESULT_HELP = "A file or pattern to compare; repeatable. Every file that CMD makes unless given."
 _REPORT_WIDTH = 120  # where no terminal says how wide it is
-
-
 _REHEARSED = [name for name in proven_platforms() if platform_named(name).facts.procedure is not None]
 
 
@@ -80,8 +77,6 @@ def rehearse(*, list_scenarios: bool, page: Path | None, yes: bool, as_json: boo
     if page is not None and not page.absolute().parent.is_dir():
         raise click.BadParameter(f"there is no folder {page.absolute().parent}", param_hint="--report")
     signal.signal(signal.SIGTERM, _stop)
-    # watchdog 7.1 warns when the address of a callback is used again, which harms nothing.
-    warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"watchdog\..*")
     console = Console(stderr=True)
     try:
         request = Request(folder=Path.cwd(), platform=platform, **asked)  # the options have its names
@@ -90,7 +85,7 @@ def rehearse(*, list_scenarios: bool, page: Path | None, yes: bool, as_json: boo
         raise click.UsageError(str(error)) from error
     except KeyboardInterrupt:
         console.print("stopped" if asked["keep"] else "stopped; the copies are removed")
-        sys.exit(_CTRL_C)
+        sys.exit(CTRL_C)
     except Exception:  # noqa: BLE001 - a fault of ours must not leave with 1, which says that CMD did not survive
         console.print_exception()
         sys.exit(EXIT_CODES["could-not-rehearse"])
@@ -122,7 +117,7 @@ def _show(report: Report, console: Console, *, as_json: bool, page: Path | None)
 def _print_scenarios(platform: str) -> None:
     """Those for the platform, and the words in which one is written for it."""
     try:
-        procedure = procedure_named(facts_to_rehearse(platform).procedure or "")
+        procedure = procedure_on(platform)
     except SettingsError as error:
         raise click.UsageError(str(error)) from error
     click.echo(f"scenarios for {platform} (--scenario NAME):")

@@ -79,13 +79,16 @@ _CALLS = (
     _Call("write", 40, 71, descriptor=0),  # sendfile
     _Call("exit", 231, 94),  # exit_group
 )
+KINDS = frozenset(call.name for call in _CALLS)
+_REPLACING = ("open", "rename", "unlink")
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One change to a file that is about to happen: "open" (for writing), "write", "rename" (`source` to `path`), …
 
-    "exit", without a path, is the end of a process that leaves with 0, "failure" of one that leaves with another code.
+    "exit", without a path, is the end of a process that leaves with `code`. `replaces`: nothing of what the path held
+    before can be read at it after.
     """
 
     kind: str
@@ -93,6 +96,8 @@ class Operation:
     source: str | None
     pid: int  # of the thread
     at: float  # monotonic seconds
+    code: int | None = None
+    replaces: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +123,12 @@ def can_watch() -> bool:
     return platform.machine() in _MACHINES
 
 
-def _filter_program(*, only_ends: bool) -> bytes:
-    """The filter for this machine, as an array of struct sock_filter."""
+def filter_program(kinds: frozenset[str] = KINDS) -> bytes:
+    """The filter for this machine and such operations, as an array of struct sock_filter."""
     machine = platform.machine()
     program = [(_LOAD, 0, 0, 4), (_IF_EQUAL, 1, 0, _MACHINES[machine]), (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, 0)]
     for call in _CALLS:
-        if (number := call.number(machine)) < 0 or (only_ends and call.name != "exit"):
+        if (number := call.number(machine)) < 0 or call.name not in kinds:
             continue
         block = _test(call)
         program += [(_IF_EQUAL, 0, len(block), number), *block]
@@ -150,23 +155,27 @@ class CallWatch:
 
     `answer` is asked about each operation before it happens; when it returns False the operation never happens: the
     process stays held, to be killed. Signalled: it has been sent a signal meanwhile, and goes on. A Failure is what it
-    gives then, as a disk would. It may wait. `only_ends`: it is asked about the ends of processes alone.
+    gives then, as a disk would. It may wait. Operations of other `kinds` happen unasked.
     """
 
-    def __init__(self, answer: Callable[[Operation], Answer], *, only_ends: bool = False) -> None:
-        self._answer = answer
-        self.program = _filter_program(only_ends=only_ends)
+    def __init__(self, answer: Callable[[Operation], Answer], *, kinds: frozenset[str] = KINDS) -> None:
+        self._answer, self._kinds = answer, kinds
         self._ours, self._theirs = socket.socketpair()
         self._stop_reading, self._stop_writing = os.pipe()
         machine = platform.machine()
         self._calls = {call.number(machine): call for call in _CALLS if call.number(machine) >= 0}
         self._thread: threading.Thread | None = None
-        self.listening = False
+        self.listening = False  # whether the kernel has given a listener: else no operation is seen
 
     @property
     def descriptor(self) -> int:
         """What the launcher sends the listener through."""
         return self._theirs.fileno()
+
+    @property
+    def program(self) -> bytes:
+        """The filter that the launcher installs."""
+        return filter_program(self._kinds)
 
     def listen(self) -> None:
         """Takes the listener that the launcher has sent, and begins to answer. Without one nothing is seen."""
@@ -223,14 +232,15 @@ class CallWatch:
         now = time.monotonic()
         with contextlib.suppress(OSError):
             if call.name == "exit":
-                return Operation("failure" if arguments[0] & 0xFF else "exit", "", None, pid, now)
+                return Operation("exit", "", None, pid, now, code=arguments[0] & 0xFF)
             if call.descriptor >= 0:
                 path = str(Path(f"/proc/{pid}/fd/{_signed(arguments[call.descriptor])}").readlink())
                 return Operation(call.name, path, None, pid, now) if path.startswith("/") else None
             folder = _signed(arguments[call.folder]) if call.folder >= 0 else _AT_FDCWD
             path = _named(pid, folder, arguments[call.path])
             source = _named(pid, _AT_FDCWD, arguments[call.source]) if call.source >= 0 else None
-            return Operation(call.name, path, source, pid, now)
+            afresh = call.flags < 0 or bool(arguments[call.flags] & os.O_TRUNC)
+            return Operation(call.name, path, source, pid, now, replaces=afresh and call.name in _REPLACING)
         return None
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from outlast.containers import launcher, processes
-from outlast.containers.calls import CallWatch
+from outlast.containers.calls import CallWatch, can_watch
 
 _PR_SET_CHILD_SUBREAPER = 36
 _START_SECONDS = 10.0
@@ -46,6 +46,32 @@ def can_isolate() -> bool:
         os.close(reading)
         os.close(writing)
     return tried.returncode == 0
+
+
+@cache
+def can_hold_calls() -> bool:
+    """Whether the file operations of an isolated command can be made to wait here.
+
+    Not on a machine whose calls are not known, nor where the kernel or whoever started this process keeps seccomp's
+    listener from us: there is one at most (seccomp(2), EBUSY).
+    """
+    if not can_watch() or not can_isolate():
+        return False
+    calls = CallWatch(lambda _: True)
+    with Path(os.devnull).open("wb") as nowhere:
+        tried = Container(
+            ("true",),
+            folder=Path("/"),
+            environment=os.environ,
+            stdout=nowhere,
+            stderr=nowhere,
+            isolated=True,
+            calls=calls,
+        )
+    with tried:
+        tried.wait(_START_SECONDS)
+    calls.close()
+    return calls.listening
 
 
 @dataclass(frozen=True, slots=True)

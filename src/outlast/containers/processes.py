@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-_SIGTERM_BIT = 1 << 14  # signal n is bit n-1 of the masks in /proc/PID/status
+_SIGKILL_BIT, _SIGTERM_BIT = 1 << 8, 1 << 14  # signal n is bit n-1 of the masks in /proc/PID/status
 # Helpers of Python's multiprocessing, which end when their pipe closes: nothing of the program is lost with them.
 _HARMLESS = ("multiprocessing.resource_tracker", "multiprocessing.semaphore_tracker", "multiprocessing.forkserver")
 
@@ -14,7 +14,7 @@ _HARMLESS = ("multiprocessing.resource_tracker", "multiprocessing.semaphore_trac
 class Process:
     """One process as it is now. `hears_sigterm`: it catches the signal, or blocks it to wait for it.
 
-    `leaving`: it has given its memory back, so it is on its way out or gone.
+    `leaving`: it has given its memory back, or a signal that ends it is on the way to it, so it does no more work.
     """
 
     pid: int
@@ -49,6 +49,11 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def has_thread(pid: int, thread: int) -> bool:
+    """Whether it is one of the process's; not so when that is gone."""
+    return Path(f"/proc/{pid}/task/{thread}").exists()
+
+
 def look_at(pid: int) -> Process | None:
     """A process, or None when it is gone."""
     try:
@@ -58,13 +63,15 @@ def look_at(pid: int) -> Process | None:
         return None
     fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
     caught = int(fields.get("SigCgt", "0"), 16) | int(fields.get("SigBlk", "0"), 16)
+    ends_it = _SIGKILL_BIT | _SIGTERM_BIT & ~(caught | int(fields.get("SigIgn", "0"), 16))
+    pending = int(fields.get("SigPnd", "0"), 16) | int(fields.get("ShdPnd", "0"), 16)
     command = " ".join(part.decode(errors="replace") for part in raw.split(b"\0") if part)
     return Process(
         pid=pid,
         command=command or fields.get("Name", "?").strip(),
         hears_sigterm=bool(caught & _SIGTERM_BIT),
         ended=fields.get("State", "").strip()[:1] in ("Z", "X"),
-        leaving="VmSize" not in fields,
+        leaving="VmSize" not in fields or bool(pending & ends_it),
     )
 
 

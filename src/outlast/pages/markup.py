@@ -63,13 +63,13 @@ def _number(value: str | float) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def told(text: str, *, longest: int = LONGEST_LINE, element: str = "bdi") -> Markup:
+def foreign(text: str, *, longest: int = LONGEST_LINE, element: str = "bdi") -> Markup:
     """Text from outside (a path, a program's output, an error) so that it does no harm to what stands around it.
 
     Its writing direction ends with it; characters that control anything are shown as escapes; it is cut at `longest`
     characters, with the number of those that are left out.
     """
-    return tag(element, harmless(text, longest=longest), class_="told")
+    return tag(element, harmless(text, longest=longest), class_="foreign")
 
 
 def harmless(text: str, *, longest: int = LONGEST_LINE) -> str:

@@ -26,8 +26,8 @@ h3 { font-size: 1rem; font-weight: 600; }
 p { margin: .4rem 0; }
 ul, ol { margin: .4rem 0; padding-left: 1.2rem; }
 li { margin: .25rem 0; }
-code, pre, .told { overflow-wrap: anywhere; }
-.told { unicode-bidi: isolate; }
+code, pre, .foreign { overflow-wrap: anywhere; }
+.foreign { unicode-bidi: isolate; }
 code, pre, .command { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .9em; }
 pre { background: var(--panel); padding: .75rem; margin: .5rem 0; white-space: pre-wrap; border-radius: .4rem; }
 .quiet { color: var(--quiet); font-size: .9rem; }

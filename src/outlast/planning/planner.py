@@ -7,10 +7,7 @@ from enum import StrEnum
 
 from outlast.clock import format_duration
 from outlast.planning.formulae import last_safe_moment_seconds
-
-# A shorter notice is for saving: what training on would gain is less than what a wrong deadline would take away.
-# Long ones are 5 to 60 min (GKE maintenance), 2 min (AWS spot), as of 2026-11-29.
-LONG_NOTICE_SECONDS = 60.0
+from outlast.settings import LONG_NOTICE_SECONDS
 
 
 class SaveKind(StrEnum):
@@ -63,13 +60,14 @@ def plan(
     durable_step: int,
     step_p99_seconds: float = 0.0,
     use_grace: bool = True,
+    long_notice_seconds: float = LONG_NOTICE_SECONDS,
 ) -> Plan:
     """The save with the most progress that ends in time, at its p99; of several, the shortest.
 
     `remaining_seconds` until the process may be gone, of which `margin_seconds` are kept. `durable_step` is what is
-    safe already. Nothing is chosen that would not fit. With a long notice (`LONG_NOTICE_SECONDS`)
-    and `use_grace`, training goes on beside that save until the last step that leaves time for a final one: formula
-    11, less the step itself. Reckoned with the longest of the saves that could be made afresh, so with a full one.
+    safe already. Nothing is chosen that would not fit. With a notice of `long_notice_seconds` or more and `use_grace`,
+    training goes on beside that save until the last step that leaves time for a final one: formula 11, less the step
+    itself. Reckoned with the longest of the saves that could be made afresh, so with a full one.
     """
     known = list(candidates)
     left = remaining_seconds - margin_seconds
@@ -77,7 +75,7 @@ def plan(
     chosen = _most_progress(one for one in useful if one.p99_seconds <= left)
     hoped = None if chosen is not None else _most_progress(one for one in useful if one.p50_seconds <= left)
     until = None
-    if use_grace and remaining_seconds >= LONG_NOTICE_SECONDS:
+    if use_grace and remaining_seconds >= long_notice_seconds:
         until = _train_on_seconds(known, chosen, remaining_seconds, margin_seconds, step_p99_seconds)
     missed = _most_progress(
         one for one in useful if one.p99_seconds > left and (chosen is None or one.step > chosen.step)

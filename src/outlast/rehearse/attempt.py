@@ -1,10 +1,8 @@
 """One attempt: what it is planned to be, and what was seen of it."""
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 from outlast.events import (
@@ -90,6 +88,7 @@ class Attempt:
     cut_write: str | None = None  # the file that was being written when it was killed at a save
     checked_leaves: int = 0
     different_leaves: tuple[str, ...] = ()
+    listened: bool = False  # the first process was seen with a handler for SIGTERM before any notice
     notice: NoticeView | None = None
     happened: tuple[str, ...] = ()
     heard_from: str | None = None
@@ -163,12 +162,3 @@ def add_events(attempt: Attempt, recorded: Sequence[Recorded], *, notice_at: flo
         different_leaves=tuple(name for check in checks for name in check.different),
         recorded=tuple(one for one in recorded if not isinstance(one.event, Logged)),
     )
-
-
-def tail(path: Path, lines: int = 12) -> list[str]:
-    """The last lines of an output file."""
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - 16384))
-        text = file.read().decode(errors="replace")
-    return text.splitlines()[-lines:]

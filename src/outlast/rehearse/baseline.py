@@ -1,14 +1,18 @@
 """The uninterrupted run that everything else is measured against."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from outlast.rehearse.attempt import Attempt, read_events, tail
+from outlast.containers.calls import CallWatch
+from outlast.rehearse.attempt import Attempt, read_events
 from outlast.rehearse.batches import find_batches, is_own_words
+from outlast.rehearse.elsewhere import LEAVES_FILES, Elsewhere
+from outlast.rehearse.outputs import last_line, tail
 from outlast.rehearse.profile import Profile, profile_of
 from outlast.rehearse.request import CannotRehearse
-from outlast.rehearse.results import Listing, Outcome, choose_results, last_line, list_files, set_aside
+from outlast.rehearse.results import Listing, Outcome, choose_results, list_files, set_aside
 from outlast.rehearse.sandbox import CopyPlan
 from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
@@ -49,12 +53,13 @@ def outcome_of(stage: Stage, last_attempt: int, *, folder: Path | None = None) -
     )
 
 
-def run_baseline(site: Site, number: int) -> Baseline:
-    """Runs the command to its end; raises CannotRehearse when it fails."""
+def run_baseline(site: Site, number: int, elsewhere: Elsewhere) -> Baseline:
+    """Runs the command to its end; raises CannotRehearse when it fails, or finds what an earlier one left elsewhere."""
     stage = site.make_stage(f"baseline-{number}")
     before = list_files(stage.folder)
     with WriteWatch(stage.folder) as watch, WriteWatch(stage.logs) as outputs:
-        attempt = site.run(stage, 0, watch=watch)
+        with elsewhere.watching(stage), closing(CallWatch(elsewhere.passes, kinds=LEAVES_FILES)) as calls:
+            attempt = site.run(stage, 0, watch=watch, calls=calls)
         watch.settle()
         outputs.settle()
         writes = watch.writes_since(attempt.started_at)
@@ -63,6 +68,14 @@ def run_baseline(site: Site, number: int) -> Baseline:
     told = [one.at for one in output if one.path == stage.stdout(0).name and one.kind == "modified"]
     if attempt.exit_code != 0:
         raise _failed(stage, attempt, site.copies)
+    if elsewhere.read and not site.request.real_store:
+        files = ", ".join(sorted(elsewhere.read)[:3])
+        raise CannotRehearse(
+            f"an uninterrupted run read {files}, which one before had left outside the copy. Keep its files below the "
+            "folder; what is only fetched, fetch before",
+            seconds=attempt.seconds,
+            exit_code=0,
+        )
     recorded = read_events(stage, 0)
     batches = find_batches(recorded, stage.folder)
     sinks = tuple(batch.sink.path for batch in batches if batch.sink is not None)

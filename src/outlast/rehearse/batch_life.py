@@ -8,7 +8,7 @@ from outlast.errors import OutlastError
 from outlast.events import ChunkBegun, ItemsGivenBack, ItemsStored, LeaseTaken, Recorded
 from outlast.registry import open_queue
 from outlast.rehearse.attempt import read_events
-from outlast.rehearse.batches import Batch, find_batches
+from outlast.rehearse.batches import find_batches
 from outlast.rehearse.stage import Stage
 
 
@@ -63,19 +63,6 @@ def account_of(uninterrupted: Stage, stage: Stage, last_attempt: int) -> str | N
         f"batch work: {_items(again)} computed again after interruptions, and {_items(items.given_back)} given back at "
         "notices, for the next attempt to have at once"
     )
-
-
-def untried_of(batches: Sequence[Batch]) -> list[str]:
-    """What a rehearsal of such batch work says nothing about."""
-    if not batches:
-        return []
-    said = [
-        "several workers at one queue",
-        "how long a lease lasts: what a killed attempt held was free at once",
-    ]
-    if any(batch.own for batch in batches):
-        said.append("a sink of the program's own making, but for the files that it left in the folder")
-    return said
 
 
 def _items(count: int) -> str:

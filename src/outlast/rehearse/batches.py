@@ -23,7 +23,8 @@ from outlast.items import State
 from outlast.registry import open_queue, open_sink
 from outlast.rehearsal_place import local_path
 from outlast.rehearse.compare import EQUAL, Distance, compare_documents
-from outlast.rehearse.documents import Document, read_document
+from outlast.rehearse.documents import Document, read_document, table_leaves
+from outlast.rehearse.sqlite_tables import tables_of
 
 QUEUE, SINK = "queue ", "sink "  # how the names of these results begin
 _BESIDE = ("-wal", "-shm", "-journal")  # of a SQLite file
@@ -157,10 +158,10 @@ class Fate:
     reason: str | None = None
 
 
-Unreadable = str  # why a place cannot be read
+NotRead = str  # why a place could not be read
 
 
-def _fates(place: Place, folder: Path) -> dict[str, Fate] | Unreadable:
+def _fates(place: Place, folder: Path) -> dict[str, Fate] | NotRead:
     if not (folder / place.path).exists():
         return "is missing"
     try:
@@ -214,7 +215,7 @@ class Held:
         self.times[name] += 1
 
 
-def _results(place: Place, folder: Path) -> Held | Unreadable:
+def _results(place: Place, folder: Path) -> Held | NotRead:
     held = Held()
     if not (folder / place.path).exists():
         return "is missing"
@@ -289,16 +290,9 @@ def _compare_other_tables(expected: Path, actual: Path, ours: set[str]) -> Dista
 def _other_tables(path: Path, ours: set[str]) -> Document:
     leaves: Document = {}
     with closing(sqlite3.connect(path)) as database:
-        select = (
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~' ORDER BY name"
-        )
-        for (name,) in database.execute(select).fetchall():
-            if name in ours or name.startswith("outlast_"):
-                continue
-            quoted = '"' + name.replace('"', '""') + '"'
-            rows = sorted(repr(row) for row in database.execute(f"SELECT * FROM {quoted}"))  # noqa: S608 - a quoted name
-            leaves[f"table {name}, rows"] = len(rows)
-            leaves |= {f"table {name}, row {number}": row for number, row in enumerate(rows, 1)}
+        for name, _, rows in tables_of(database):
+            if name not in ours and not name.startswith("outlast_"):
+                leaves |= table_leaves(name, rows)
     return leaves
 
 
@@ -308,7 +302,7 @@ def _other_tables(path: Path, ours: set[str]) -> Document:
 T = TypeVar("T")
 
 
-def _compared(expected: T | Unreadable, actual: T | Unreadable, compare: Callable[[T, T], Distance]) -> Distance:
+def _compared(expected: T | NotRead, actual: T | NotRead, compare: Callable[[T, T], Distance]) -> Distance:
     if isinstance(expected, str) or isinstance(actual, str):
         return _different(str(actual if isinstance(actual, str) else f"of the uninterrupted run {expected}"))
     return compare(expected, actual)

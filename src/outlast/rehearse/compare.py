@@ -1,10 +1,20 @@
 """How far apart two results are: 0 for equal, a relative difference of numbers, infinite for anything else."""
 
+import contextlib
 import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from outlast.rehearse.documents import Document, Leaf, Numbers, Unreadable, holds_members, read_document, split_numbers
+from outlast.rehearse.documents import (
+    Document,
+    Leaf,
+    Numbers,
+    Unreadable,
+    holds_members,
+    read_document,
+    split_numbers,
+    unpacked,
+)
 
 _BLOCK = 1 << 20
 _DOCUMENT_BYTES = 256 << 20  # larger files are compared as bytes only
@@ -60,6 +70,9 @@ def compare_bytes(path: str, expected: bytes, actual: bytes) -> Distance:
     """Two contents of one name."""
     if expected == actual:
         return EQUAL
+    with contextlib.suppress(Unreadable):
+        most = _DOCUMENT_BYTES
+        return compare_bytes(path.removesuffix(".gz"), unpacked(expected, most=most), unpacked(actual, most=most))
     try:
         ours, theirs = read_document(path, expected), read_document(path, actual)
     except Unreadable:

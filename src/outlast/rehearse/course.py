@@ -8,10 +8,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 
+from outlast.containers import processes
 from outlast.containers.calls import CallWatch, can_watch
 from outlast.containers.container import Container, View
 from outlast.rehearse.attempt import Attempt, EndedBy, Plan, Sign, SignOfWork, add_events, read_events
-from outlast.rehearse.notice import LastLook, NoticeView, NoticeWatch
+from outlast.rehearse.notice import NoticeView, NoticeWatch, Parting
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.stage import Stage
 from outlast.rehearse.storage import Storage
@@ -37,6 +38,7 @@ _LOOK_SECONDS = 0.005  # how often the first sign of work is looked for
 _SAMPLE_SECONDS = 0.03  # how often the processes are looked at while a notice is pending
 _LONGEST_WAIT_SECONDS = 86400.0  # poll() takes no infinite timeout
 _CALLED_OFF_SECONDS = 0.05
+_LISTENS_SECONDS = 0.05  # how often it is looked whether the first process has a handler by now
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +50,29 @@ class Neighbours:
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class Beside:
+    """What an attempt and those that live at the same time tell each other.
+
+    `on_second` is called when the next attempt is to begin although this one lives; `called_off` ends this one from
+    outside, and `woken` lets it work on where it stands still. `is_done`: another attempt has finished the job, so that
+    there is nothing left to interrupt. `neighbours` wake when this one works.
+    """
+
+    on_second: Callable[[], None] = lambda: None
+    called_off: threading.Event | None = None
+    woken: threading.Event | None = None
+    is_done: Callable[[], bool] = lambda: False
+    neighbours: Neighbours | None = None
+
+
+ALONE = Beside()
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
     """Where an attempt runs. `isolated`: as the first process of a container, or below its init.
 
-    `on_second` is called when the next attempt is to begin although this one lives; `called_off` ends it from outside,
-    and `woken` lets it work on where it stands still.
-    `is_done`: another attempt has finished the job, so that there is nothing left to interrupt. `neighbours` live
-    beside this one, and wake when it works.
+    `calls` is asked about file operations in place of what is to know who is left behind at a notice.
     """
 
     scene: Scene
@@ -62,12 +80,9 @@ class Setting:
     isolated: bool
     first_is_pid_1: bool = True
     view: View | None = None
+    calls: CallWatch | None = None
     hung_seconds: float = float("inf")
-    on_second: Callable[[], None] = lambda: None
-    called_off: threading.Event | None = None
-    woken: threading.Event | None = None
-    is_done: Callable[[], bool] = lambda: False
-    neighbours: Neighbours | None = None
+    beside: Beside = ALONE
 
 
 @dataclass(slots=True)
@@ -96,19 +111,17 @@ def run_attempt(
     command: Sequence[str],
     environment: dict[str, str],
     *,
-    setting: Setting,
+    conditions: Conditions,
     plan: Plan | None = None,
 ) -> Attempt:
     """Runs the command once, to its end or to the end that `plan` makes."""
     with ExitStack() as stack:
-        storage, calls, last = None, None, LastLook(stage.folder)
+        storage, parting = None, Parting()
         if plan is not None and any(one.through_door for one in plan.due):
-            storage = Storage(stage.folder, lambda: container.kill(), last)  # noqa: PLW0108 - it is made below
-            calls = storage.calls
+            storage = Storage(stage.folder, lambda: container.kill(), parting.passes)  # noqa: PLW0108 - it is made below
             stack.callback(storage.close)  # after the container, which is entered later
-        elif plan is not None and setting.isolated and can_watch():
-            calls = CallWatch(last.passes, only_ends=True)
-            stack.callback(calls.close)
+        stack.callback(parting.calls.close)
+        calls = storage.calls if storage is not None else conditions.calls or parting.calls
         container = stack.enter_context(
             Container(
                 command,
@@ -116,14 +129,22 @@ def run_attempt(
                 environment=environment,
                 stdout=stack.enter_context(stage.stdout(number).open("wb")),
                 stderr=stack.enter_context(stage.stderr(number).open("wb")),
-                isolated=setting.isolated,
-                first_is_pid_1=setting.first_is_pid_1,
-                view=setting.view,
-                calls=calls,
+                isolated=conditions.isolated,
+                first_is_pid_1=conditions.first_is_pid_1,
+                view=conditions.view,
+                calls=calls if can_watch() else None,
             )
         )
-        last.begin(container)
-        driver = _Driver(stage, number, container, setting=setting, plan=plan, storage=storage, last=last, stack=stack)
+        driver = _Driver(
+            stage,
+            number,
+            container,
+            conditions=conditions,
+            plan=plan,
+            storage=storage,
+            parting=parting,
+            stack=stack,
+        )
         return driver.run()
 
 
@@ -136,28 +157,33 @@ class _Driver:
         number: int,
         container: Container,
         *,
-        setting: Setting,
+        conditions: Conditions,
         plan: Plan | None,
         storage: Storage | None,
-        last: LastLook,
+        parting: Parting,
         stack: ExitStack,
     ) -> None:
         self._stage, self._number, self._container = stage, number, container
-        self._setting, self._plan, self._storage, self._last, self._stack = setting, plan, storage, last, stack
+        self._scene, self._watch, self._beside = conditions.scene, conditions.watch, conditions.beside
+        self._hung_seconds = conditions.hung_seconds
+        self._plan, self._storage, self._stack = plan, storage, stack
+        self._parting = parting
         self._progress = _Progress()
-        self._signs = SignOfWork(stage, number, setting.watch, container.started_at)
+        self._signs = SignOfWork(stage, number, conditions.watch, container.started_at)
         self._agenda: list[tuple[float, int, Due, Step]] = []
         self._order = count()
         self._waiting = list(plan.due) if plan is not None else []
         self._watching: NoticeWatch | None = None
         self._asleep: tuple[Due, float] | None = None
+        self._listens = False
         self._began_at = container.started_at
 
     def run(self) -> Attempt:
         """The attempt, once it is over."""
-        hung_at = self._container.started_at + self._setting.hung_seconds
+        hung_at = self._container.started_at + self._hung_seconds
         while True:
             self._wake()
+            self._look_whether_it_listens()
             self._begin_what_is_due()
             self._do_what_is_due()
             now = time.monotonic()
@@ -170,10 +196,10 @@ class _Driver:
                 break
         ended_at = time.monotonic()
         if self._progress.armed:
-            self._progress.fired = self._setting.watch.disarm()
+            self._progress.fired = self._watch.disarm()
         if self._storage is not None and self._storage.fired is not None:
             self._progress.fired = self._storage.fired
-        self._setting.watch.settle()
+        self._watch.settle()
         return self._report(self._container.finish(), ended_at)
 
     # --- what happens ---------------------------------------------------------------------------------------------
@@ -183,7 +209,7 @@ class _Driver:
             at = self._moment_of(self._waiting[0])
             if at is None or at > time.monotonic() or self._progress.killed_by is not None:
                 return
-            if self._setting.is_done():
+            if self._beside.is_done():
                 self._waiting.clear()
                 return
             due = self._waiting.pop(0)
@@ -191,7 +217,7 @@ class _Driver:
             self._progress.begun.append(due)
             if due.kind == "advice":
                 self._progress.landed.append((due, self._began_at))
-            for timed in due.begin(self._setting.scene):
+            for timed in due.begin(self._scene):
                 self._agenda.append((self._began_at + timed.seconds, next(self._order), due, timed.step))
             self._agenda.sort(key=lambda entry: entry[:2])
             self._do_what_is_due()
@@ -245,7 +271,7 @@ class _Driver:
             if step.overlap_seconds is not None:
                 self._container.signal_all(signal.SIGSTOP)
                 self._asleep = (due, step.overlap_seconds)
-            self._setting.on_second()
+            self._beside.on_second()
         elif isinstance(step, Kill):
             told = progress.noticed_at is not None
             self._kill("SIGKILL after the grace" if told else "SIGKILL")
@@ -256,7 +282,7 @@ class _Driver:
         if isinstance(step, KillAtSave) and step.write is None:
             self._progress.armed = True
             if self._plan is not None:
-                self._setting.watch.arm(self._container.kill, self._plan.saves)
+                self._watch.arm(self._container.kill, self._plan.saves)
         if self._storage is None or self._plan is None:
             return
         if isinstance(step, KillAtSave) and step.write is not None:
@@ -273,14 +299,14 @@ class _Driver:
         kills = (at for at, _, _, step in self._agenda if isinstance(step, Kill))
         progress.kill_due_at = next(kills, progress.kill_due_at)
         if self._watching is None:
-            self._watching = self._stack.enter_context(NoticeWatch(self._container, self._stage.folder, self._last))
+            self._watching = self._stack.enter_context(NoticeWatch(self._container, self._stage.folder, self._parting))
 
     def _wake(self) -> None:
         """The attempts beside this one, when it works; and this one, when the next one does."""
-        beside = self._setting.neighbours
-        if beside is not None and not beside.awake.is_set() and self._signs.find(beside.sign) is not None:
-            beside.awake.set()
-        woken = self._setting.woken
+        sleepers = self._beside.neighbours
+        if sleepers is not None and not sleepers.awake.is_set() and self._signs.find(sleepers.sign) is not None:
+            sleepers.awake.set()
+        woken = self._beside.woken
         if self._asleep is not None and (woken is None or woken.is_set()) and self._progress.killed_by is None:
             due, overlap_seconds = self._asleep
             self._asleep = None
@@ -301,6 +327,13 @@ class _Driver:
             self._watching.look()
         self._container.kill()
 
+    def _look_whether_it_listens(self) -> None:
+        """Before a notice: many stop at their end, when all is done, and Python itself does."""
+        first = self._container.first_pid
+        if self._plan is not None and not self._listens and self._watching is None and first is not None:
+            found = processes.look_at(first)
+            self._listens = found is not None and found.hears_sigterm
+
     # --- waiting --------------------------------------------------------------------------------------------------
 
     def _next_at(self) -> float:
@@ -309,21 +342,24 @@ class _Driver:
         if self._waiting and self._progress.killed_by is None:
             at = self._moment_of(self._waiting[0])
             moments.append(time.monotonic() + _LOOK_SECONDS if at is None else at)
-        if self._asleep is not None or (self._setting.neighbours and not self._setting.neighbours.awake.is_set()):
+        sleepers = self._beside.neighbours
+        if self._asleep is not None or (sleepers is not None and not sleepers.awake.is_set()):
             moments.append(time.monotonic() + _LOOK_SECONDS)
         return min(moments, default=float("inf"))
 
     def _wait(self, seconds: float) -> bool:
         """Whether the first process has ended, after so many seconds at most."""
         seconds = min(max(seconds, 0.0), _LONGEST_WAIT_SECONDS)
-        if self._setting.called_off is not None:
+        if self._beside.called_off is not None:
             seconds = min(seconds, _CALLED_OFF_SECONDS)
+        if self._plan is not None and not self._listens:
+            seconds = min(seconds, _LISTENS_SECONDS)
         if self._watching is not None and self._progress.killed_by is None:
             return self._watching.wait(min(seconds, _SAMPLE_SECONDS))
         return self._container.wait(seconds)[0]
 
     def _is_called_off(self) -> bool:
-        return self._setting.called_off is not None and self._setting.called_off.is_set()
+        return self._beside.called_off is not None and self._beside.called_off.is_set()
 
     # --- the report -----------------------------------------------------------------------------------------------
 
@@ -343,7 +379,8 @@ class _Driver:
             grace_seconds=progress.kill_due_at - noticed if noticed and progress.kill_due_at else None,
             worked_seconds=0.0 if began is None else max(0.0, ended_at - began),
             cut_write=progress.fired.path if progress.fired is not None and end.at is not None else None,
-            writes=count_saves(self._setting.watch.writes_since(started)),
+            writes=count_saves(self._watch.writes_since(started)),
+            listened=self._listens,
             notice=self._view() if noticed is not None else None,
             happened=tuple(due.name for due in progress.begun) if end.kind is not None else (),
             counts_as=progress.begun[-1].counts_as if progress.begun and noticed is not None else "its exit code",

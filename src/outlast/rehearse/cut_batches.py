@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from outlast.containers.calls import CallWatch, Operation
+from outlast.containers.calls import Operation
 from outlast.events import ChunkBegun, Event, ItemsStored, from_lines
-from outlast.rehearse.attempt import tail
 from outlast.rehearse.batches import Batch
 from outlast.rehearse.cut_saves import Job
 from outlast.rehearse.display import Display
+from outlast.rehearse.outputs import last_line
 from outlast.rehearse.stage import Stage
 
 When = Literal["while results were stored", "between a store and its ack"]
@@ -103,9 +103,9 @@ def cut_batches(job: Job, batches: Sequence[Batch], display: Display) -> BatchCu
                 number += 1
                 continue
             if code != 0:
-                words = [line.strip() for line in tail(stage.stderr(number)) if line.strip()]
                 after = f"after a kill just before {places[-1]}, " if places else ""
-                said = f": {words[-1]}" if words else ""
+                words = last_line(stage.stderr(number))
+                said = f": {words}" if words else ""
                 return BatchCuts(tuple(places), (f"{after}attempt {number} left with exit code {code}{said}",))
             break
     different = [one for one in job.compare(stage, number) if not one.same]
@@ -129,11 +129,7 @@ def _knives(stage: Stage, batches: Sequence[Batch]) -> list[_Knife]:
 
 def _run(job: Job, stage: Stage, number: int, knife: _Knife | None) -> tuple[str | None, int]:
     """Where the attempt was killed, None if it was not, and its exit code."""
-    with ExitStack() as stack:
-        watch = CallWatch(knife.passes if knife is not None else lambda _: True)
-        stack.callback(watch.close)
-        out, err = (stack.enter_context(path.open("wb")) for path in (stage.stdout(number), stage.stderr(number)))
-        container = stack.enter_context(job.site.start(stage, number, stdout=out, stderr=err, calls=watch))
+    with job.site.held(stage, number, knife.passes if knife is not None else lambda _: True) as container:
         container.wait(job.hung_seconds, () if knife is None else (knife.begun,))
         container.kill()
         code = container.finish()

@@ -4,19 +4,19 @@ What an interruption in the middle of a save leaves depends on the place between
 few of them. Here the kernel holds every operation until it is answered, so each place is met exactly once.
 """
 
-import hashlib
 import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 
-from outlast.containers.calls import Answer, CallWatch, Operation, Signalled, can_watch
-from outlast.containers.container import SHARED_MEMORY
-from outlast.rehearse.attempt import tail
+from outlast.containers.calls import Answer, Operation, Signalled
+from outlast.containers.container import SHARED_MEMORY, can_hold_calls
 from outlast.rehearse.display import Display
+from outlast.rehearse.elsewhere import Elsewhere
+from outlast.rehearse.outputs import last_line
 from outlast.rehearse.results import Result
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
 from outlast.rehearse.site import Site
@@ -31,13 +31,18 @@ _WHOLE_SAVES = (
     "make each save one step for whoever reads it: write it under a new name, close it, then os.replace(); "
     "what says that it is complete comes last, or is in the same file"
 )
+_KEEP_THE_LAST = (
+    "the last good save must stand until the next one is complete: write that under a new name, os.replace() it, and "
+    "only then remove what is older; what was cut short must not be taken for it"
+)
 _TEMPORARY, _SHARED_MEMORY = "$TMPDIR/", f"{SHARED_MEMORY}/"
 _ADDED, _ADDED_SHARE = 6, 0.2  # so many additions to an open file, after so much of the job's time, are a save
-_AHEAD, _ALL = 0.3, 0.97  # attempts that did so much of the work, before one that did all of it
+_HALF = 0.5  # of the work, before the first kill: a save that is lost after that shows in what is done again
+_AHEAD, _ALL = 0.3, 0.97  # the first attempt did so much of the work, and a later one all of it
+_TELLING = 4  # saves before it, at least: of fewer, one more or less is too much
+_AGAIN, _AGAIN_SECONDS = 0.5, 0.7  # it did so much of that again, and took so much of the whole job's time
 _STATE_LIKE = 3  # a file that one attempt writes anew so often is a state
 _FAILURES = 2  # in a row: it does not get over what the kill left
-_VERSIONS, _SAME_SHARE = 5, 0.8  # an attempt that writes so many anew, and so many of all, goes the whole way again
-_DIGESTED_BYTES = 1 << 26
 
 # Of outlast's own store only these are cut: what else is in it is no part of a save.
 _OF_A_SAVE = ("/data/", "/commits/")
@@ -56,11 +61,12 @@ class Cut:
     seconds: float
     exit_code: int
     operations: int
+    saves: int = 0  # how often it came to the place to which it came most often
+    work_seconds: float = 0.0  # from its first file operation
     place: Place | None = None
     before: str | None = None
     hung: bool = False
     last_words: str = ""
-    versions: Mapping[str, Sequence[bytes]] = field(default_factory=dict)  # of each file: what it replaced of its own
 
     @property
     def failed(self) -> bool:
@@ -82,13 +88,18 @@ class Chain:
         return bool(self.cuts) and self.cuts[-1].exit_code == 0
 
     @property
+    def most(self) -> Cut:
+        """The attempt that did most, of those that came after the first one, where there are any."""
+        return max(self.cuts[1:] or self.cuts, key=lambda cut: cut.operations)
+
+    @property
     def places(self) -> list[Cut]:
         return [cut for cut in self.cuts if cut.place is not None]
 
 
 def can_cut(site: Site) -> bool:
     """Whether attempts can be held at file operations here, each chain in a copy of its own."""
-    return site.isolated and site.copies is not None and can_watch()
+    return site.isolated and site.copies is not None and can_hold_calls()
 
 
 @dataclass(slots=True)
@@ -96,14 +107,16 @@ class Knife:
     """Decides at each file operation whether the attempt is killed there. `wanted`: only at this place.
 
     With `late_seconds`, not within the first save of an attempt: each attempt gets ahead, and a save before stands. So
-    much later, what is added to an open file is a save.
+    much later, what is added to an open file is a save. With `not_before_seconds`, not before so much time.
     """
 
     stage: Stage
     done: frozenset[Place]
     late_seconds: float | None
     wanted: Place | None = None
+    not_before_seconds: float = 0.0  # after its first file operation
     blunt: bool = False  # only looks
+    left: Elsewhere | None = None  # by the attempts of its chain
     warn: Callable[[], bool] | None = None  # called at the place instead of holding it; whether a signal was sent
     seen: Counter[Place] = field(default_factory=Counter)
     cut: tuple[Place, str] | None = None
@@ -114,24 +127,25 @@ class Knife:
     _under_way: tuple[int, str, str] = (0, "", "")
     _left: bool = False
     period: float = 0.0  # about the time from one save to the next; seconds
-    _first_at: float = 0.0
+    first_at: float = 0.0
     _before: dict[int, tuple[str, int]] = field(default_factory=dict)
     _opened: set[str] = field(default_factory=set)
-    versions: dict[str, list[bytes]] = field(default_factory=dict)  # digests of what it writes anew over its own
-    _own: set[str] = field(default_factory=set)
+
+    def close(self) -> None:
+        os.close(self.begun)
 
     def passes(self, operation: Operation) -> Answer:
         """Whether the operation may happen."""
+        if operation.code:  # the end of a process that has failed is none of a save
+            return True
         if self.cut is not None and self.warn is None:
             return False
         name = "" if self._is_the_end(operation) else self._name_of(operation.path)
         if name is None:
             self._note_elsewhere(operation)
-            return True
+            return self.left is None or self.left.passes(operation)
         if self._left:
             self._see_what_follows(operation, name)
-        if operation.kind in ("open", "rename"):
-            self._note_version(operation.path, name)
         source = self._name_of(operation.source) if operation.source else None
         here = f"{operation.kind} {_NAME.sub('#', name)}".strip()
         before, row = self._before.get(operation.pid, ("", 0))
@@ -139,7 +153,7 @@ class Knife:
         self._before[operation.pid] = (here, row)
         place = (here, row if row == 0 else 1 + (row - 1) % _PARTS)
         self.seen[place] += 1
-        self._first_at = self._first_at or operation.at
+        self.first_at = self.first_at or operation.at
         if (
             self.blunt
             or self.cut is not None
@@ -149,7 +163,7 @@ class Knife:
         ):
             return True
         self.cut = (place, f"{operation.kind} {f'{source} -> ' if source else ''}{name}".strip())
-        self.period = (operation.at - self._first_at) / 2
+        self.period = (operation.at - self.first_at) / 2
         if self.warn is None:
             os.eventfd_write(self.begun, 1)
             return False
@@ -157,13 +171,6 @@ class Knife:
         self._under_way = (operation.pid, operation.kind, operation.path)
         os.eventfd_write(self.begun, 1)
         return Signalled(self._note_left) if signalled else True
-
-    def _note_version(self, path: str, name: str) -> None:
-        """Of a file that this attempt has made, before it is replaced."""
-        if name not in self._own:
-            self._own.add(name)
-        elif (digest := _digest(path)) is not None:
-            self.versions.setdefault(name, []).append(digest)
 
     def _note_left(self, left: bool) -> None:
         self._left = left
@@ -182,9 +189,11 @@ class Knife:
         """Whether a save has been made in this attempt, if one is asked for. A file that is kept open shows none."""
         if self.late_seconds is None:
             return True
+        if now - self.first_at < self.not_before_seconds:
+            return False
         begun = max((count for place, count in self.seen.items() if not place[1]), default=0)
         added = sum(count for place, count in self.seen.items() if place[1])
-        return begun >= 2 or (added >= _ADDED and now - self._first_at > self.late_seconds)
+        return begun >= 2 or (added >= _ADDED and now - self.first_at > self.late_seconds)
 
     def _is_the_end(self, operation: Operation) -> bool:
         """Of the first process, when all is done and nobody knows it yet. A notice there is no use."""
@@ -214,17 +223,6 @@ class Knife:
             self.elsewhere[_TEMPORARY + own[1] if own else path] += 1
 
 
-def _digest(path: str) -> bytes | None:
-    """What a file holds, in short; None for one that is not there, or so large that it would take long."""
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - held at each save: as fast as can be
-            if os.fstat(file.fileno()).st_size > _DIGESTED_BYTES:
-                return None
-            return hashlib.blake2b(file.read(), digest_size=16).digest()
-    except OSError:
-        return None
-
-
 def run_chain(
     site: Site,
     stage: Stage,
@@ -233,47 +231,59 @@ def run_chain(
     late_seconds: float | None,
     hung_seconds: float,
     wanted: Place | None = None,
+    half_seconds: float | None = None,
 ) -> Chain:
-    """Attempts until one ends well, fails twice in a row, hangs, or so many were killed. `wanted`: one kill, there."""
+    """Attempts until one ends well, fails twice in a row, hangs, or so many were killed. `wanted`: one kill, there.
+
+    With `half_seconds` the first attempt works for so long before it is killed, and the others are killed as soon as
+    they come to a new place, so that nearly all that the first one did not do is left for the last one.
+    """
     cuts: list[Cut] = []
     met: set[Place] = set()
     elsewhere: Counter[str] = Counter()
+    left = Elsewhere()
     while True:
         killed = {cut.place for cut in cuts if cut.place is not None}
         enough = len(killed) >= _KILLS or (wanted is not None and bool(killed))
-        knife = Knife(stage, done | killed, late_seconds, wanted, blunt=enough)
-        cut = _run(site, stage, len(cuts), knife, hung_seconds)
+        first = half_seconds is None or not cuts
+        knife = Knife(
+            stage,
+            done | killed,
+            late_seconds if first else None,
+            wanted,
+            half_seconds or 0.0,
+            blunt=enough,
+            left=left,
+        )
+        with left.watching(stage):
+            cut = _run(site, stage, len(cuts), knife, hung_seconds)
         cuts.append(cut)
         met |= set(knife.seen)
         elsewhere |= knife.elsewhere
+        elsewhere |= dict.fromkeys(left.read, _STATE_LIKE)
         if cut.exit_code == 0 or cut.hung or all(one.failed for one in cuts[-_FAILURES:]) * (len(cuts) >= _FAILURES):
             return Chain(stage, tuple(cuts), frozenset(met - killed - done), elsewhere)
 
 
 def _run(site: Site, stage: Stage, number: int, knife: Knife, hung_seconds: float) -> Cut:
-    with ExitStack() as stack:
-        stack.callback(os.close, knife.begun)
-        watch = CallWatch(knife.passes)
-        stack.callback(watch.close)
-        out, err = (stack.enter_context(path.open("wb")) for path in (stage.stdout(number), stage.stderr(number)))
-        container = stack.enter_context(site.start(stage, number, stdout=out, stderr=err, calls=watch))
+    with closing(knife), site.held(stage, number, knife.passes) as container:
         knife.first_pid = container.first_pid
         ended, cut = container.wait(hung_seconds, (knife.begun,))
         container.kill()
         code = container.finish()
-        seconds = time.monotonic() - container.started_at
-    words = [line.strip() for line in tail(stage.stderr(number)) if line.strip()]
+        now = time.monotonic()
     place, before = knife.cut if knife.cut is not None else (None, None)
     return Cut(
         number=number,
-        seconds=seconds,
+        seconds=now - container.started_at,
+        work_seconds=now - (knife.first_at or now),
         exit_code=code,
         operations=sum(knife.seen.values()),
+        saves=max(knife.seen.values(), default=0),
         place=place,
         before=before,
         hung=not (ended or cut),
-        last_words=words[-1] if words else "",
-        versions=knife.versions,
+        last_words=last_line(stage.stderr(number)),
     )
 
 
@@ -296,34 +306,58 @@ class CutSaves:
 @dataclass(frozen=True, slots=True)
 class Job:
     """What is known of the job: `compare` judges a stage after its last attempt against the uninterrupted run, which
-    took `seconds`. `to_resume`: it saves, and nothing has shown yet that it goes on from that."""
+    took `seconds`, `work_seconds` of them after its first sign of work. `to_resume`: it saves, and nothing has shown
+    yet that it goes on from that."""
 
     site: Site
     compare: Callable[[Stage, int], list[Result]]
     seconds: float
+    work_seconds: float
     hung_seconds: float
     to_resume: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _When:
+    """When attempts are killed: see run_chain."""
+
+    late_seconds: float | None
+    half_seconds: float | None = None
+
+    def chain(self, job: Job, stage: Stage, done: frozenset[Place], wanted: Place | None = None) -> Chain:
+        return run_chain(
+            job.site,
+            stage,
+            done=done,
+            late_seconds=self.late_seconds,
+            hung_seconds=job.hung_seconds,
+            wanted=wanted,
+            half_seconds=self.half_seconds,
+        )
 
 
 def cut_everywhere(job: Job, display: Display) -> CutSaves:
     """Chains until every place was met, something broke, or as much time was spent as the job takes twice.
 
-    While such chains meet new places, each attempt is killed where a save before stands; then also where none does.
+    The first one is cut when half of the work is done. While chains meet new places, each attempt is killed where a
+    save before stands; then also where none does.
     """
     done: frozenset[Place] = frozenset()
     places: list[str] = []
     elsewhere: Counter[str] = Counter()
     started = time.monotonic()
-    late: float | None = _ADDED_SHARE * job.seconds
+    late = _ADDED_SHARE * job.seconds
+    order = [_When(late, _HALF * job.work_seconds), _When(late), _When(None)]
     for number in range(CHAINS):
         stage = job.site.make_stage(f"cut-saves-{number + 1}")
         with display.working(f"an attempt for each place in a save, {number + 1}"):
-            chain = run_chain(job.site, stage, done=done, late_seconds=late, hung_seconds=job.hung_seconds)
-            broken = _find_broken(job, chain, late) or (_find_begun_again(job, chain) if number == 0 else [])
+            chain = order[0].chain(job, stage, done)
+            broken = _find_broken(job, chain, order[0]) or _find_begun_again(job, chain, order[0])
         places += [str(cut.before) for cut in chain.places]
         done |= {cut.place for cut in chain.places if cut.place is not None}
         elsewhere |= chain.elsewhere
-        late = late if chain.places else None
+        if order[0].half_seconds is not None or not chain.places:
+            order = order[1:] or order
         if broken or not chain.left or time.monotonic() - started > _FACTOR * job.seconds + _FLOOR_SECONDS:
             break
     again, own = sorted(path for path, count in elsewhere.items() if count >= _STATE_LIKE), (_TEMPORARY, _SHARED_MEMORY)
@@ -336,7 +370,7 @@ def cut_everywhere(job: Job, display: Display) -> CutSaves:
     )
 
 
-def _find_broken(job: Job, chain: Chain, late: float | None) -> list[str]:
+def _find_broken(job: Job, chain: Chain, when: _When) -> list[str]:
     last = chain.cuts[-1]
     if not chain.finished:
         after = chain.places[-1] if chain.places else None
@@ -349,9 +383,7 @@ def _find_broken(job: Job, chain: Chain, late: float | None) -> list[str]:
         return []
     for cut in chain.places:
         stage = job.site.make_stage(f"{chain.stage.name}-alone-{cut.number}")
-        alone = run_chain(
-            job.site, stage, done=frozenset(), late_seconds=late, hung_seconds=job.hung_seconds, wanted=cut.place
-        )
+        alone = when.chain(job, stage, frozenset(), cut.place)
         if not alone.places:
             continue
         found = [one for one in job.compare(stage, alone.cuts[-1].number) if not one.same]
@@ -361,40 +393,43 @@ def _find_broken(job: Job, chain: Chain, late: float | None) -> list[str]:
     return [_differs(different[0], f"kills just before {together}, together,"), _WHOLE_SAVES]
 
 
-def _find_begun_again(job: Job, chain: Chain) -> list[str]:
-    """Whether the last attempt did as much as the whole job does, although those before it had saved."""
-    last, before = chain.cuts[-1], sum(cut.operations for cut in chain.places)
-    alike = _begin_alike(chain.cuts)
-    if not job.to_resume or (before < _AHEAD * last.operations and not alike):
+def _find_begun_again(job: Job, chain: Chain, when: _When) -> list[str]:
+    """Whether an attempt did again what the first one had done and saved, and after which kill that is so."""
+    if not job.to_resume or when.half_seconds is None or chain.most.operations <= chain.cuts[0].operations:
         return []
     stage = job.site.make_stage("whole")
     whole = _run(job.site, stage, 0, Knife(stage, frozenset(), None, blunt=True), job.hung_seconds)
-    if whole.exit_code != 0:
+    if not _is_again(chain, whole):
         return []
-    for cut, name in alike:
-        made, all_made = cut.versions[name], whole.versions.get(name, ())
-        if list(made) == list(all_made[: len(made)]) and len(made) >= _SAME_SHARE * len(all_made):
-            killed = chain.cuts[cut.number - 1].before
-            seen = f"after a kill just before `{killed}`, attempt {cut.number} began again, although it had been saved"
-            return [f"{seen}: it wrote each version of {name} anew, as the whole job does", _WHOLE_SAVES]
-    if last.operations < _ALL * whole.operations or before < _AHEAD * whole.operations:
+    alone = chain
+    for cut in chain.places:
+        stage = job.site.make_stage(f"{chain.stage.name}-again-{cut.number}")
+        alone = when.chain(job, stage, frozenset(), cut.place)
+        if alone.places and _is_again(alone, whole):
+            break
+    else:
         return []
-    seen = f"it saves, but attempt {last.number} began again: it did as much to its files as the whole job does"
-    counted = f"{last.operations} operations against {whole.operations}, after {len(chain.places)} attempts that saved"
-    advice = "Load what was saved before the work begins, from a folder that outlives the attempt"
-    return [f"{seen} ({counted}). {advice}"]
+    first, most = alone.cuts[0], alone.most
+    seen = f"it saves, but after a kill just before `{first.before}` attempt {most.number} began again"
+    counted = f"{most.operations} file operations of {whole.operations}, though {first.operations} were done before"
+    return [f"{seen} ({counted}). Load what was saved before the work begins", _KEEP_THE_LAST]
 
 
-def _begin_alike(cuts: Sequence[Cut]) -> list[tuple[Cut, str]]:
-    """Attempts, and files of which they wrote many versions, the first of them as an attempt before had written it."""
-    first: dict[str, set[bytes]] = {}
-    found = []
-    for cut in cuts:
-        for name, made in cut.versions.items():
-            if len(made) >= _VERSIONS and len(set(made)) == len(made) and made[0] in first.get(name, ()):
-                found.append((cut, name))
-            first.setdefault(name, set()).add(made[0])
-    return found
+def _is_again(chain: Chain, whole: Cut) -> bool:
+    """Whether all was done again; or, of what the first attempt did, so much that no step of a start explains it.
+
+    Where the first one had done all, nothing was left to go on from: a job may remove its saves at its end.
+    """
+    first, most = chain.cuts[0], chain.most
+    if whole.exit_code != 0 or first.operations >= _ALL * whole.operations:
+        return False
+    if most.operations >= _ALL * whole.operations and first.operations >= _AHEAD * whole.operations:
+        return True
+    return (
+        first.saves >= _TELLING
+        and most.operations > whole.operations - _AGAIN * first.operations
+        and most.work_seconds > _AGAIN_SECONDS * whole.work_seconds
+    )
 
 
 def _differs(result: Result, after: str) -> str:

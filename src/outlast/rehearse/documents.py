@@ -4,15 +4,19 @@ import ast
 import csv
 import io
 import json
+import pickle
 import re
 import sqlite3
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
+
+from outlast.rehearse.pickles import is_pickle, read_pickle
+from outlast.rehearse.sqlite_tables import MAGIC, tables_of
 
 _NUMBER = re.compile(
     r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.])|\b[-+]?(?:nan|inf(?:inity)?)\b", re.I
@@ -29,8 +33,18 @@ _SAFETENSORS_CODES = {
 }  # fmt: skip
 # What json, zipfile, zlib, struct and literal_eval raise for a file that is cut, nested too deeply or encrypted.
 _FOREIGN: tuple[type[Exception], ...] = (ValueError, LookupError, TypeError, SyntaxError, EOFError, RuntimeError)
-_FOREIGN += (struct.error, zipfile.BadZipFile, zlib.error, sqlite3.Error, csv.Error)
-_SQLITE = b"SQLite format 3\0"
+_FOREIGN += (
+    AttributeError,
+    pickle.UnpicklingError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+    sqlite3.Error,
+    csv.Error,
+)
+_GZIP = b"\x1f\x8b"
+# In torch's files: a digest of the other members (torch 2.13, caffe2/serialize/inline_container.cc, writeEndOfFile).
+_TORCH_PICKLE, _TORCH_DIGEST = "/data.pkl", "/.data/serialization_id"
 
 
 class Unreadable(Exception):
@@ -73,8 +87,10 @@ def read_document(path: str, data: bytes) -> Document:
     try:
         if reader is not None:
             return reader(data)
-        if data.startswith(_SQLITE):
+        if data.startswith(MAGIC):
             return _read_sqlite(data)
+        if is_pickle(data):
+            return dict(read_pickle(data))
         if holds_members(data):
             return _read_zip(data)
         return _read_text(data)
@@ -83,9 +99,26 @@ def read_document(path: str, data: bytes) -> Document:
 
 
 def holds_members(data: bytes) -> bool:
-    """Whether these are the bytes of a zip file, as npz and torch's files are, or of a database: equal when what they
-    hold is."""
-    return data.startswith(_SQLITE) or zipfile.is_zipfile(io.BytesIO(data))
+    """Whether these are the bytes of a zip file, as npz and torch's files are, of a database or of a pickle: equal when
+    what they hold is."""
+    return data.startswith(MAGIC) or is_pickle(data) or zipfile.is_zipfile(io.BytesIO(data))
+
+
+def unpacked(data: bytes, *, most: int) -> bytes:
+    """What a gzip file holds: its head has the time. Raises Unreadable for any other, or for more bytes than `most`."""
+    if not data.startswith(_GZIP):
+        raise Unreadable("not a gzip file")
+    held = bytearray()
+    try:
+        while data:  # it may have several parts
+            part = zlib.decompressobj(wbits=31)
+            held += part.decompress(data, most + 1 - len(held))
+            if not part.eof or len(held) > most:
+                raise Unreadable("cut, or too much")
+            data = part.unused_data
+    except zlib.error as error:
+        raise Unreadable(str(error)) from error
+    return bytes(held)
 
 
 def split_numbers(text: str) -> tuple[str, list[float]]:
@@ -114,21 +147,23 @@ def _read_csv(data: bytes) -> Document:
 
 
 def _read_sqlite(data: bytes) -> Document:
-    """Tables and their rows, in the order of their contents: where a row lies in the file is no part of a result."""
     leaves: Document = {}
     database = sqlite3.connect(":memory:")
     try:
         # A database in WAL mode cannot be opened in memory; the two bytes say that it is none (sqlite.org/fileformat).
         database.deserialize(data[:18] + b"\1\1" + data[20:])
-        for name, made in sorted(database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'")):
-            leaves[f"table {name}"] = str(made)
-            quoted = '"' + name.replace('"', '""') + '"'
-            rows = sorted(repr(row) for row in database.execute(f"SELECT * FROM {quoted}"))  # noqa: S608 - the name is quoted above
-            leaves[f"table {name}, rows"] = len(rows)
-            leaves |= {f"table {name}, row {number}": row for number, row in enumerate(rows, 1)}
+        for name, made, rows in tables_of(database):
+            leaves |= {f"table {name}": made, **table_leaves(name, rows)}
     finally:
         database.close()
     return leaves
+
+
+def table_leaves(name: str, rows: Iterable[str]) -> Document:
+    """A table's rows, in the order of their contents: where a row lies in the file is no part of a result."""
+    ordered = sorted(rows)
+    numbered = {f"table {name}, row {number}": row for number, row in enumerate(ordered, 1)}
+    return {f"table {name}, rows": len(ordered), **numbered}
 
 
 def _read_json(data: bytes) -> Document:
@@ -181,7 +216,12 @@ def _read_zip(data: bytes) -> Document:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for member in sorted(archive.namelist()):
             content = archive.read(member)
-            leaves |= _read_npy(content, member) if member.endswith(".npy") else {member: content}
+            if member.endswith(".npy"):
+                leaves |= _read_npy(content, member)
+            elif member.endswith(_TORCH_PICKLE):
+                leaves |= read_pickle(content, member)
+            elif not member.endswith(_TORCH_DIGEST):
+                leaves[member] = content
     return leaves
 
 

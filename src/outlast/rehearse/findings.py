@@ -25,16 +25,23 @@ def useless_notice(attempt: Attempt) -> bool:
 
 
 def notices_that_count(attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Without an attempt whose notice came after its work, when a job or a worker of outlast listens no more.
+    """Without an attempt whose notice came after its work, when many a program listens no more.
 
-    It left with 0 by itself and in time, with nobody left behind, and others of the same program did hear.
+    It left with 0 by itself and in time, with nobody left behind, and this or another of the same program did listen.
     """
-    hears = any(attempt.heard_notice_after_seconds is not None for attempt in attempts)
+    hears = any(attempt.heard_notice_after_seconds is not None or attempt.listened for attempt in attempts)
     return [
         attempt
         for attempt in attempts
         if not (hears and attempt.ended_by == "finished" and attempt.notice and not attempt.notice.left_behind)
     ]
+
+
+def was_met(attempt: Attempt) -> bool:
+    """Whether the end of an attempt shows something: a notice that nobody listened to and that it lived through does
+    not."""
+    unheard = attempt.notice is not None and attempt.notice.signalled and not attempt.notice.first_hears
+    return not (unheard and attempt.ended_by == "finished")
 
 
 def find_in_notices(attempts: Sequence[Attempt], *, grace_seconds: float) -> list[str]:
@@ -66,9 +73,15 @@ def _one_notice(attempt: Attempt, grace_seconds: float) -> Iterator[str]:
         )
     elif ran_out and attempt.heard_notice_after_seconds is not None:
         heard = format_duration(attempt.heard_notice_after_seconds)
-        yield f"attempt {attempt.number}: the notice was heard after {heard}, but it did not end within {grace}"
+        yield (
+            f"attempt {attempt.number}: the notice was heard after {heard}, but it did not end within {grace}: its "
+            "steps, its last save and its leaving have to fit in that time"
+        )
     elif ran_out:
-        yield f"attempt {attempt.number}: `{short(view.first_command)}` catches SIGTERM but did not end within {grace}"
+        yield (
+            f"attempt {attempt.number}: `{short(view.first_command)}` catches SIGTERM but did not end within {grace}: "
+            "on SIGTERM it has to save and leave in that time"
+        )
     for left in view.left_behind:
         doing = f", writing {', '.join(left.writes)}," if left.writes else ""
         yield (
@@ -90,7 +103,8 @@ def find_in_restores(attempts: Sequence[Attempt]) -> list[str]:
     """Whether what each attempt restored was what had been saved, leaf by leaf."""
     said = [
         f"attempt {attempt.number}: after the restore of step {attempt.resumed_from_step}, "
-        f"{', '.join(attempt.different_leaves[:6])} was not what had been saved"
+        f"{', '.join(attempt.different_leaves[:6])} was not what had been saved: load_state_dict has to restore "
+        "all that state_dict gave"
         for attempt in attempts
         if attempt.different_leaves
     ]
@@ -118,7 +132,8 @@ def find_in_progress(
     committed = 0
     for attempt in attempts:
         if committed and attempt.resumed_from_step is None and attempt.ended_by != "exit":
-            return [f"attempt {attempt.number} began at step 0 although {committed} checkpoints were there"]
+            seen = f"attempt {attempt.number} began at step 0 although {committed} checkpoints were there"
+            return [f'{seen}: a Job with resume="none", or with another url, name or run each time, begins anew']
         committed += attempt.commits
     if committed or last.exit_code != 0:
         return []

@@ -2,11 +2,11 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from outlast.rehearse.attempt import Attempt, Plan
-from outlast.rehearse.course import Neighbours
+from outlast.rehearse.course import Beside, Neighbours
 from outlast.rehearse.display import Display
 from outlast.rehearse.profile import Profile
 from outlast.rehearse.scenario import (
@@ -51,28 +51,25 @@ def run_interrupted(
     overlapping: list[_Overlapping] = []
     start, hung_seconds = Start(), site.limits.hung_seconds(profile.seconds)
     with WriteWatch(stage.folder) as watch:
-        run = partial(
-            site.run,
-            stage,
-            watch=watch,
-            hung_seconds=hung_seconds,
-            is_done=lambda: any(one.succeeded for one in overlapping),
-        )
+        run = partial(site.run, stage, watch=watch, hung_seconds=hung_seconds)
         try:
             while start.attempt <= retries:
                 number = len(attempts)
                 if sum(attempt.kind is not None for attempt in attempts) == len(scenario):
                     lacking = missing_kinds(attempts, saves=profile.saves)
                     scenario += [Interruption(kind, _LATE_SHARE) for kind in lacking[:1]]
-                beside = Neighbours(profile.sign, overlapping[-1].woken) if overlapping else None
+                beside = Beside(
+                    is_done=lambda: any(one.succeeded for one in overlapping),
+                    neighbours=Neighbours(profile.sign, overlapping[-1].woken) if overlapping else None,
+                )
                 plan = _next_plan(site, scenario, profile, attempts, round_number=round_number)
                 with display.working(f"attempt {number}" + (f", to meet {plan.name}" if plan else ", to its end")):
                     if plan is not None and plan.overlaps:
-                        one = _Overlapping(partial(run, number, plan=plan, start=start, neighbours=beside))
+                        one = _Overlapping(partial(run, number, plan=plan, start=start), beside)
                         overlapping.append(one)
                         attempts.append(one.until_the_second(number))
                     else:
-                        attempts.append(run(number, plan=plan, start=start, neighbours=beside))
+                        attempts.append(run(number, plan=plan, start=start, beside=beside))
                 last = attempts[-1]
                 if last.succeeded or last.ended_by == "hung":
                     break
@@ -80,7 +77,7 @@ def run_interrupted(
         finally:
             for one in overlapping:
                 one.end()
-    final = {one.number: one for one in (each.attempt for each in overlapping) if one is not None}
+    final = {one.attempt.number: one.attempt for one in overlapping if one.attempt is not None}
     attempts = [final.get(attempt.number, attempt) for attempt in attempts]
     return [_with_saves(attempt, watch, profile) for attempt in attempts], tuple(scenario)
 
@@ -95,17 +92,17 @@ def _with_saves(attempt: Attempt, watch: WriteWatch, profile: Profile) -> Attemp
     )
 
 
-@dataclass(slots=True)
 class _Overlapping:
-    """An attempt that may live on while the next one runs, in a thread of its own."""
+    """An attempt that may live on while the next one runs, in a thread of its own. `attempt`: its report, once over."""
 
-    run: Callable[..., Attempt]
-    attempt: Attempt | None = None
-    _second: threading.Event = field(default_factory=threading.Event)
-    _called_off: threading.Event = field(default_factory=threading.Event)
-    woken: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
-    _failed: BaseException | None = None
+    def __init__(self, run: Callable[..., Attempt], beside: Beside) -> None:
+        self.attempt: Attempt | None = None
+        self.woken = threading.Event()
+        self._second, self._called_off = threading.Event(), threading.Event()
+        self._run = run
+        self._beside = replace(beside, on_second=self._second.set, called_off=self._called_off, woken=self.woken)
+        self._thread: threading.Thread | None = None
+        self._failed: BaseException | None = None
 
     def until_the_second(self, number: int) -> Attempt:
         """The attempt, if it is over before the next is to begin; else what stands for it until it is."""
@@ -135,7 +132,7 @@ class _Overlapping:
 
     def _work(self) -> None:
         try:
-            self.attempt = self.run(on_second=self._second.set, called_off=self._called_off, woken=self.woken)
+            self.attempt = self._run(beside=self._beside)
         except BaseException as error:  # noqa: BLE001 - raised in the thread that waits for it
             self._failed = error
 

@@ -4,18 +4,16 @@ A handler that saves at once meets a state that is half changed only at some mom
 """
 
 import math
-import os
 import random
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass
 
-from outlast.containers.calls import CallWatch
+from outlast.clock import format_duration
 from outlast.containers.container import Container
-from outlast.rehearse.attempt import tail
 from outlast.rehearse.cut_saves import Job, Knife, Place
 from outlast.rehearse.display import Display
+from outlast.rehearse.outputs import last_line
 from outlast.rehearse.results import Result
 from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
@@ -74,7 +72,8 @@ def _judge(site: Site, attempts: list[Warned], results: list[Result]) -> list[st
     last = attempts[-1]
     noticed = [one for one in attempts if one.noticed]
     if last.killed:
-        what = f"after a notice {last.where} it did not end" if last.noticed else "it hung"
+        grace = format_duration(site.grace_seconds)
+        what = f"after a notice {last.where} it did not end within {grace}" if last.noticed else "it hung"
         return [f"attempt {last.number} of a run with many notices: {what}"]
     if last.exit_code != 0:
         words = f": {last.last_words}" if last.last_words else ""
@@ -104,47 +103,38 @@ def _run(job: Job, stage: Stage, number: int, delay_seconds: float | None, place
 
     The first attempt's comes in its second save, so that the time from one to the next is known.
     """
-    with ExitStack() as stack:
-        held: list[Container] = []
-        knife = Knife(
-            stage,
-            done=frozenset(places) if delay_seconds is None else frozenset(),
-            late_seconds=_LATE * job.seconds if number == 0 else None,
-            blunt=number >= _NOTICES,
-            warn=_at_once(held) if delay_seconds is None else _later,
-        )
-        stack.callback(os.close, knife.begun)
-        watch = CallWatch(knife.passes)
-        stack.callback(watch.close)
-        out, err = (stack.enter_context(path.open("wb")) for path in (stage.stdout(number), stage.stderr(number)))
-        held.append(stack.enter_context(job.site.start(stage, number, stdout=out, stderr=err, calls=watch)))
-        ended, began = held[0].wait(job.hung_seconds, (knife.begun,))
+    at_once = delay_seconds is None
+
+    def warn_now() -> bool:
+        container.terminate_first()
+        return True
+
+    knife = Knife(
+        stage,
+        done=frozenset(places) if at_once else frozenset(),
+        late_seconds=_LATE * job.seconds if number == 0 else None,
+        blunt=number >= _NOTICES,
+        warn=warn_now if at_once else _later,
+    )
+    with closing(knife), job.site.held(stage, number, knife.passes) as container:
+        ended, began = container.wait(job.hung_seconds, (knife.begun,))
         if began and not ended:
-            ended = _give_notice(held[0], job.site.grace_seconds, delay_seconds or 0.0)
-        held[0].kill()
-        code = held[0].finish()
+            ended = _give_notice(container, job.site.grace_seconds, delay_seconds or 0.0)
+        container.kill()
+        code = container.finish()
     place, before = knife.cut if knife.cut is not None else (None, None)
-    if place is not None and delay_seconds is None:
+    if place is not None and at_once:
         places.add(place)
-    words = [line.strip() for line in tail(stage.stderr(number)) if line.strip()]
     return Warned(
         number,
         code,
         noticed=knife.cut is not None,
-        before=before if delay_seconds is None else None,
+        before=before if at_once else None,
         killed=not ended,
         period=knife.period,
         saved_within=knife.saved_within,
-        last_words=words[-1] if words else "",
+        last_words=last_line(stage.stderr(number)),
     )
-
-
-def _at_once(held: list[Container]) -> Callable[[], bool]:
-    def warn() -> bool:
-        held[0].terminate_first()
-        return True
-
-    return warn
 
 
 def _later() -> bool:

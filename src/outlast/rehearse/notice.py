@@ -1,12 +1,12 @@
 """What happens between a notice and the end: which processes could hear it, and which were left behind."""
 
-import contextlib
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from outlast.containers import processes
-from outlast.containers.calls import Operation
+from outlast.containers.calls import CallWatch, Operation
 from outlast.containers.container import Container, open_pidfd
 from outlast.containers.processes import Process
 
@@ -45,47 +45,47 @@ class _Seen:
     writes: tuple[str, ...] = field(default=())
 
 
-class LastLook:
-    """What still runs when the first process asks to leave; the kernel holds it until `passes` returns.
+class Parting:
+    """The moment at which the first process leaves by itself: the kernel holds it until it is known who is left behind.
 
-    Afterwards nobody can tell a process that ended just before from one that was killed with the first: a shell that
-    waits for its child is gone within a millisecond of it.
+    In a namespace everybody ends with it, so that afterwards nobody can tell who had ended before.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._container: Container | None = None
-        self.left_behind: tuple[LeftBehind, ...] | None = None  # None: it did not ask, or nobody was asked
+    def __init__(self) -> None:
+        self.calls = CallWatch(self.passes, kinds=frozenset({"exit"}))
+        self.left_behind: tuple[LeftBehind, ...] | None = None
+        self._watched: tuple[Container, Path] | None = None
 
-    def begin(self, container: Container) -> None:
-        """From now on, at the ends of this container's processes."""
-        self._container = container
+    def watch(self, container: Container, folder: Path) -> None:
+        """From now on it is looked who is left behind."""
+        self._watched = container, folder
 
     def passes(self, operation: Operation) -> bool:
-        """Always; to be asked before each operation, of which only the end of the first process means something."""
-        container, is_an_end = self._container, operation.kind in ("exit", "failure")
-        if container is not None and is_an_end and processes.process_of(operation.pid) == container.first_pid:
-            self.look(container)
+        """Looks at the end of the first process; everything may happen."""
+        if self._watched is not None and operation.kind == "exit":
+            container, folder = self._watched
+            if container.first_pid is not None and processes.has_thread(container.first_pid, operation.pid):
+                found = (one for pid in container.descendants() if (one := _at_work(pid)) is not None)
+                self.left_behind = tuple(LeftBehind(one.command, _writes(one, folder)) for one in found)
         return True
 
-    def look(self, container: Container) -> None:
-        """Looks now: when the first process asks to leave or, where its end kills nothing, has left."""
-        alive = (processes.look_at(pid) for pid in container.descendants())
-        self.left_behind = tuple(
-            LeftBehind(one.command, tuple(processes.files_written_by(one.pid, below=self._folder)))
-            for one in alive
-            if one is not None and not one.ended and not one.harmless
-        )
+
+def _at_work(pid: int) -> Process | None:
+    """A process, unless it has ended, is about to, or is none of the program's."""
+    found = processes.look_at(pid)
+    return None if found is None or found.ended or found.leaving or found.harmless else found
+
+
+def _writes(process: Process, folder: Path) -> tuple[str, ...]:
+    return tuple(processes.files_written_by(process.pid, below=folder))
 
 
 class NoticeWatch:
-    """Looks at an attempt's processes again and again. Leaving the context gives its handles back.
+    """Looks at an attempt's processes again and again. Leaving the context gives its handles back."""
 
-    `last` knows better what was left behind, where it saw the first process leave.
-    """
-
-    def __init__(self, container: Container, folder: Path, last: LastLook) -> None:
-        self._container, self._folder, self._last = container, folder, last
+    def __init__(self, container: Container, folder: Path, parting: Parting) -> None:
+        self._container, self._folder, self._parting = container, folder, parting
+        parting.watch(container, folder)
         first = processes.look_at(container.first_pid) if container.first_pid else None
         self._first_command = first.command if first else "?"
         self._first_hears = first is not None and first.hears_sigterm
@@ -109,17 +109,20 @@ class NoticeWatch:
         by_handle = {seen.handle: pid for pid, seen in self._seen.items()}
         self._left_by_itself, ended = self._container.wait(seconds, by_handle)
         if self._left_by_itself:
-            if not self._container.isolated:
-                self._last.look(self._container)
+            if not self._container.isolated:  # nobody was killed with it
+                self._forget(by_handle[handle] for handle in ended)
+                self.look()
             return True
         if ended and self._container.isolated and self._first_is_leaving():
             self._left_by_itself, _ = self._container.wait(_LEAVING_SECONDS)
             return self._left_by_itself
-        for handle in ended:
-            del self._seen[by_handle[handle]]
-            os.close(handle)
+        self._forget(by_handle[handle] for handle in ended)
         self.look()
         return False
+
+    def _forget(self, pids: Iterable[int]) -> None:
+        for pid in pids:
+            os.close(self._seen.pop(pid).handle)
 
     def _first_is_leaving(self) -> bool:
         first = processes.look_at(self._container.first_pid) if self._container.first_pid else None
@@ -130,8 +133,8 @@ class NoticeWatch:
         first = processes.look_at(self._container.first_pid) if self._container.first_pid else None
         self._first_hears = self._first_hears or (first is not None and first.hears_sigterm)
         for pid in self._container.descendants():
-            process = processes.look_at(pid)
-            if process is None or process.ended or process.harmless:
+            process = _at_work(pid)
+            if process is None:
                 continue
             if process.hears_sigterm and self._hearing_child is None:
                 self._hearing_child = process.command
@@ -144,14 +147,12 @@ class NoticeWatch:
             if handle is None:
                 return
             seen = self._seen[process.pid] = _Seen(process, handle)
-        seen.process = process
-        with contextlib.suppress(OSError):  # it ended while we looked
-            seen.writes = tuple(processes.files_written_by(process.pid, below=self._folder))
+        seen.process, seen.writes = process, _writes(process, self._folder)
 
     def view(self, *, signalled: bool) -> NoticeView:
         """What has been seen; processes count as left behind only when the first one left by itself."""
-        behind = self._last.left_behind
-        if behind is None:
+        behind = self._parting.left_behind
+        if behind is None:  # a signal ended it, or the kernel holds nothing here
             behind = tuple(LeftBehind(seen.process.command, seen.writes) for seen in self._seen.values())
         return NoticeView(
             first_command=self._first_command,

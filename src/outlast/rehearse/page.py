@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 from outlast.clock import Clock, SystemClock, format_duration, iso_utc
 from outlast.pages.document import whole_page
-from outlast.pages.markup import LONGEST_NAME, Child, Markup, tag, told
+from outlast.pages.markup import LONGEST_NAME, Child, Markup, foreign, tag
+from outlast.rehearse.attempt_lines import timeline_of
 from outlast.rehearse.estimate import expect, measure
 from outlast.rehearse.page_parts import plans_table, stops, what_if, where_time_went
 from outlast.rehearse.report import Report
-from outlast.rehearse.story import timeline_of
 from outlast.rehearse.verdict import Verdict
 from outlast.timeline.drawing import draw
 from outlast.timeline.moments import Timeline
@@ -58,8 +58,8 @@ def _section(name: str, heading: str, content: Child) -> Markup | None:
 def _head(report: Report) -> Markup:
     tone = _TONES[report.verdict]
     word = f"{_MARKS[report.verdict]} {report.verdict}"
-    reasons = tag("ul", [tag("li", told(reason, longest=_LONGEST_REASON)) for reason in report.reasons])
-    command = told(shlex.join(report.command), longest=LONGEST_NAME)
+    reasons = tag("ul", [tag("li", foreign(reason, longest=_LONGEST_REASON)) for reason in report.reasons])
+    command = foreign(shlex.join(report.command), longest=LONGEST_NAME)
     calm = tag("p", "Its results equal those of the uninterrupted runs.", class_="because")
     return tag(
         "header",
@@ -70,7 +70,7 @@ def _head(report: Report) -> Markup:
 
 
 def _facts(report: Report) -> Iterator[tuple[str, Child]]:
-    yield "platform", told(report.platform, longest=LONGEST_NAME)
+    yield "platform", foreign(report.platform, longest=LONGEST_NAME)
     if report.attempts:
         landed = sum(attempt.kind is not None for attempt in report.attempts)
         yield "interruptions", landed
@@ -107,7 +107,7 @@ def _cuts(report: Report) -> Child:
         tag(
             "details",
             tag("summary", "The places"),
-            tag("ul", [tag("li", told(one, longest=LONGEST_NAME)) for one in report.cut_saves[:_MOST_RESULTS]]),
+            tag("ul", [tag("li", foreign(one, longest=LONGEST_NAME)) for one in report.cut_saves[:_MOST_RESULTS]]),
         ),
         tag("p", f"{left_out} more are not listed.", class_="quiet") if left_out > 0 else None,
     ]
@@ -131,9 +131,9 @@ def _results(report: Report) -> Child:
     rows = [
         tag(
             "tr",
-            tag("td", told(one.path, longest=LONGEST_NAME)),
+            tag("td", foreign(one.path, longest=LONGEST_NAME)),
             tag("td", tag("span", "same" if one.same else "different", class_=f"chip {'good' if one.same else 'bad'}")),
-            tag("td", told(one.detail)) if detailed else None,
+            tag("td", foreign(one.detail)) if detailed else None,
         )
         for one in shown
     ]
@@ -152,7 +152,7 @@ def _results(report: Report) -> Child:
 def _output(report: Report) -> Child:
     if not report.output:
         return None
-    return tag("pre", [[told(line, element="span"), "\n"] for line in report.output], tabindex=0)
+    return tag("pre", [[foreign(line, element="span"), "\n"] for line in report.output], tabindex=0)
 
 
 def _not_exercised(report: Report) -> Child:
@@ -160,5 +160,5 @@ def _not_exercised(report: Report) -> Child:
         return None
     return [
         tag("p", "This verdict says nothing about:"),
-        tag("ul", [tag("li", told(one)) for one in report.not_exercised]),
+        tag("ul", [tag("li", foreign(one)) for one in report.not_exercised]),
     ]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from outlast.checkpoint.goodput import Buckets
 from outlast.clock import format_duration
 from outlast.events import PlanMade
-from outlast.pages.markup import Child, Markup, join, tag, told
+from outlast.pages.markup import Child, Markup, foreign, join, tag
 from outlast.rehearse.attempt import Attempt
 from outlast.rehearse.estimate import Expected, Measured
 from outlast.rehearse.report import Report
@@ -74,8 +74,8 @@ def plans_table(report: Report) -> Child:
         tag(
             "tr",
             tag("td", attempt.number, class_="number"),
-            tag("td", told(plan.choice), class_="words"),
-            tag("td", told(plan.why)),
+            tag("td", foreign(plan.choice), class_="words"),
+            tag("td", foreign(plan.why)),
         )
         for attempt in report.attempts
         for plan in _plans(attempt)
@@ -119,9 +119,9 @@ def where_time_went(report: Report, timeline: Timeline) -> Child:
     buckets = sum((one.buckets for one in timeline.attempts if one.buckets), Buckets())
     if not buckets.billed:
         return tag("p", against or "No account: only a program that uses outlast tells what its time went for.")
-    told = [(look, getattr(buckets, name), word) for name, look, word in _BUCKETS]
+    spent = [(look, getattr(buckets, name), word) for name, look, word in _BUCKETS]
     total = max(buckets.billed, sum(line.span.seconds for line in timeline.attempts))
-    told.append(("track", max(0.0, total - buckets.billed), "leaving, and what it did not tell"))
+    spent.append(("track", max(0.0, total - buckets.billed), "leaving, and what it did not tell"))
     rows = [
         tag(
             "tr",
@@ -129,9 +129,9 @@ def where_time_went(report: Report, timeline: Timeline) -> Child:
             tag("td", format_duration(seconds), class_="number"),
             tag("td", f"{seconds / total:.1%}", class_="number"),
         )
-        for look, seconds, word in told
+        for look, seconds, word in spent
     ]
-    shares = [(look, seconds / total, f"{word}: {format_duration(seconds)}") for look, seconds, word in told]
+    shares = [(look, seconds / total, f"{word}: {format_duration(seconds)}") for look, seconds, word in spent]
     return join(
         tag("p", against) if against else None,
         _bar(shares, "; ".join(title for _, _, title in shares)),

@@ -5,13 +5,13 @@ Where items are worked on one by one, that says what went wrong better than the 
 
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from outlast.rehearse.sqlite_tables import MAGIC, tables_of
+
 _MOST_BYTES = 64 << 20
 _MOST_SHOWN = 60
-_SQLITE = b"SQLite format 3\0"
 _AGAIN = "what is computed again after an interruption must replace its result, not be added to it: an upsert by id"
 _LOST = "what is marked as done before its result is stored is lost when a kill comes between: store first"
 
@@ -43,7 +43,7 @@ def _records(path: Path) -> Counter[str] | None:
     if not path.is_file() or path.stat().st_size > _MOST_BYTES:
         return None
     with path.open("rb") as file:
-        if file.read(len(_SQLITE)) == _SQLITE:
+        if file.read(len(MAGIC)) == MAGIC:
             return _rows(path)
     try:
         return Counter(line for line in path.read_text().splitlines() if line.strip())
@@ -55,13 +55,8 @@ def _rows(path: Path) -> Counter[str] | None:
     found: Counter[str] = Counter()
     try:
         with closing(sqlite3.connect(path)) as database:
-            names: Sequence[tuple[str]] = database.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'"
-            ).fetchall()
-            for (name,) in names:
-                quoted = '"' + name.replace('"', '""') + '"'
-                rows = database.execute(f"SELECT * FROM {quoted}")  # noqa: S608 - a quoted name
-                found.update(f"{row!r} of table {name}" for row in rows)
+            for name, _, rows in tables_of(database):
+                found.update(f"{row} of table {name}" for row in rows)
     except sqlite3.Error:
         return None
     return found

@@ -5,7 +5,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -149,7 +149,7 @@ def _rounded(seconds: float | None) -> float | None:
 
 def print_report(report: Report, console: Console) -> None:
     """The report for people."""
-    parts: list[Any] = []
+    parts: list[RenderableType] = []
     if report.attempts:
         parts += [f"attempts on {report.platform}, seed {report.seed}", _attempts_table(report), ""]
     if report.cut_saves:

@@ -5,7 +5,6 @@ from pathlib import Path, PurePosixPath
 
 from outlast.errors import OutlastError, SettingsError
 from outlast.ports import PlatformFacts
-from outlast.registry import PLATFORMS, platform_named
 
 MINIMUM_INTERRUPTIONS = 3  # one SIGTERM, one SIGKILL, one SIGKILL at a save
 
@@ -85,15 +84,6 @@ class Limits:
     def hung_seconds(self, baseline_seconds: float) -> float:
         """An attempt that runs longer than this is hung."""
         return max(self.hung_floor_seconds, self.hung_factor * baseline_seconds)
-
-
-def facts_to_rehearse(name: str) -> PlatformFacts:
-    """The facts of a platform whose way to end a job can be done here; raises SettingsError for any other."""
-    facts = platform_named(name).facts
-    if facts.procedure is None:
-        known = [other for other in PLATFORMS if platform_named(other).facts.procedure is not None]
-        raise SettingsError(f"--platform {name}: its way to end a job cannot be rehearsed yet; {', '.join(known)} can")
-    return facts
 
 
 def retry_budget(facts: PlatformFacts, *, interruptions: int, asked: int | None) -> int:

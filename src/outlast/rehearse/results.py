@@ -136,12 +136,3 @@ def _compare_checkpoints(expected: Path | None, actual: Path | None) -> list[tup
         missing = Distance(math.inf, "no checkpoint after the rehearsal")
         compared.append((f"{CHECKPOINT}{task}", missing if others is None else compare_documents(leaves, others)))
     return compared
-
-
-def last_line(file: Path) -> str:
-    """The last line of an output that is not empty; "" if there is none."""
-    with file.open("rb") as stream:
-        size = stream.seek(0, 2)
-        stream.seek(max(0, size - 65536))
-        lines = [line for line in stream.read().splitlines() if line.strip()]
-    return lines[-1].decode(errors="replace").strip() if lines else ""

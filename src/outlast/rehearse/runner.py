@@ -8,35 +8,34 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from outlast.clock import format_duration
-from outlast.containers.container import can_isolate
+from outlast.containers.container import can_hold_calls, can_isolate
 from outlast.emulate.scale import TimeScale
 from outlast.registry import platform_named
-from outlast.rehearse.attempt import Attempt, tail
+from outlast.rehearse.attempt import Attempt
 from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
-from outlast.rehearse.batch_life import account_of, untried_of
+from outlast.rehearse.batch_life import account_of
 from outlast.rehearse.batches import without_batches
 from outlast.rehearse.cut_batches import cut_batches
 from outlast.rehearse.cut_saves import CutSaves, Job, can_cut, cut_everywhere
 from outlast.rehearse.display import Display, SilentDisplay
+from outlast.rehearse.elsewhere import Elsewhere
 from outlast.rehearse.interrupted import run_interrupted
 from outlast.rehearse.many_notices import warn_often
+from outlast.rehearse.not_exercised import Stdout, what_was_not_exercised
+from outlast.rehearse.outputs import last_line, tail
 from outlast.rehearse.report import Report
-from outlast.rehearse.request import CannotRehearse, Limits, Request, facts_to_rehearse
+from outlast.rehearse.request import CannotRehearse, Limits, Request
 from outlast.rehearse.results import STDOUT, Outcome, Result, compare_outcomes, set_aside
 from outlast.rehearse.sandbox import PRIVATE_FOLDER, CopyPlan, plan_copy
 from outlast.rehearse.scenario import ROUNDS
 from outlast.rehearse.script import Script, read_script
 from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
-from outlast.rehearse.verdict import Evidence, judge, last_failure, what_was_not_exercised
+from outlast.rehearse.verdict import Evidence, judge, last_failure
 
 Confirm = Callable[[str], bool]
 _PLATFORM_LIMITS = Limits()
 # A second uninterrupted run that works for less than this share of the first, and by this much, was no fresh start.
-_NOT_COMPARED = {
-    "noisy": "standard output's last line, in which the uninterrupted runs differ",
-    "early": "standard output's last line: it came before half of the work was done, so it tells no result",
-}
 _FRESH_SHARE, _FRESH_SECONDS = 0.3, 0.2
 
 
@@ -52,9 +51,8 @@ def rehearse(
     `confirm` is asked before a copy larger than the limit. Raises SettingsError for settings that cannot work;
     whatever else goes wrong is a report with the verdict "could-not-rehearse".
     """
-    facts = facts_to_rehearse(request.platform)
-    script = read_script(request, facts)
-    retries = script.retries(request, facts)
+    script = read_script(request)
+    retries = script.retries(request, platform_named(request.platform).facts)
     shown = display or SilentDisplay()
     work = Path(tempfile.mkdtemp(prefix="outlast-rehearsal-")).resolve()
     kept = work if request.keep else None
@@ -156,21 +154,26 @@ class _Rehearsal:
 
     def run(self) -> Report:
         """Raises CannotRehearse when there is nothing to judge."""
-        first, second = self._baseline(1), self._baseline(2)
+        elsewhere = Elsewhere()
+        first, second = self._baseline(1, elsewhere), self._baseline(2, elsewhere)
         if _did_less(first, second):  # or the machine was busy during the first: a third run tells
-            third = self._baseline(3)
+            third = self._baseline(3, elsewhere)
             if _did_less(first, third):
                 raise _not_fresh(first, third)
             first, second = second, third
-        told = not (first.told_early or second.told_early)
-        between = self._compare(first, second.outcome, with_stdout=told)
+        stdout: Stdout = "came early" if first.told_early or second.told_early else "compared"
+        between = self._compare(first, second.outcome, with_stdout=stdout == "compared")
         if not between:
-            raise CannotRehearse("there is nothing to compare: it made no file and wrote nothing to standard output")
-        noisy = len(between) > 1 and any(one.path == STDOUT and not one.same for one in between)
-        if noisy:
+            raise CannotRehearse(
+                "there is nothing to compare: it made no file and wrote nothing to standard output. Let it write its "
+                "result to a file below the folder, or as its last line"
+            )
+        if len(between) > 1 and any(one.path == STDOUT and not one.same for one in between):
+            stdout = "differs anyway"
             between = [one for one in between if one.path != STDOUT]
+        with_stdout = stdout == "compared"
         for round_number in range(ROUNDS):
-            stage, evidence = self._round(round_number, (first, second), between, with_stdout=told and not noisy)
+            stage, evidence = self._round(round_number, (first, second), between, with_stdout=with_stdout)
             if not evidence.finished or evidence.left_early or evidence.all_landed or round_number + 1 == ROUNDS:
                 break
             if self.site.copies is None:
@@ -179,8 +182,8 @@ class _Rehearsal:
             self.display.say(
                 f"the job finished after {landed} of {planned} interruptions: too late; once more, earlier"
             )
-        evidence = self._with_cut_saves(first, evidence, with_stdout=told and not noisy)
-        return self._report(first, stage, evidence, stdout="noisy" if noisy else "" if told else "early")
+        evidence = self._with_cut_saves(first, evidence, with_stdout=with_stdout)
+        return self._report(first, stage, evidence, stdout=stdout)
 
     def _with_cut_saves(self, first: Baseline, evidence: Evidence, *, with_stdout: bool) -> Evidence:
         """Also kills attempts at each place of a save, where nothing else has decided yet."""
@@ -196,6 +199,7 @@ class _Rehearsal:
             site=self.site,
             compare=compare,
             seconds=evidence.baseline_seconds,
+            work_seconds=first.profile.work_seconds,
             hung_seconds=self.site.limits.hung_seconds(evidence.baseline_seconds),
             to_resume=evidence.saves
             and not batches  # a queue knows what is done
@@ -214,9 +218,9 @@ class _Rehearsal:
             cuts = replace(cuts, elsewhere=())
         return replace(evidence, cuts=cuts)
 
-    def _baseline(self, number: int) -> Baseline:
+    def _baseline(self, number: int, elsewhere: Elsewhere) -> Baseline:
         with self.display.working(f"uninterrupted run {number}"):
-            baseline = run_baseline(self.site, number)
+            baseline = run_baseline(self.site, number, elsewhere)
         self.display.say(f"uninterrupted run {number} took {format_duration(baseline.attempt.seconds)}")
         return baseline
 
@@ -278,25 +282,18 @@ class _Rehearsal:
         nearer = [min(one, known.get(one.path, one), key=lambda result: result.distance.relative) for one in results]
         return results, nearer
 
-    def _report(self, first: Baseline, stage: Stage, evidence: Evidence, *, stdout: str) -> Report:
+    def _report(self, first: Baseline, stage: Stage, evidence: Evidence, *, stdout: Stdout) -> Report:
         request = self.site.request
         verdict, reasons = judge(evidence)
         not_exercised = what_was_not_exercised(
-            isolated=self.site.isolated or not self.site.procedure.first_is_pid_1,
-            real_store=request.real_store,
-            saves=evidence.saves,
-            in_place=request.in_place,
-            cuts=evidence.cuts,
-        )
-        not_exercised = self.script.not_exercised(
-            not_exercised,
-            evidence.landed,
-            grace_seconds=self.site.grace_seconds,
+            request,
+            self.script,
+            evidence,
             isolated=self.site.isolated,
+            held=self.site.isolated and can_hold_calls(),
+            batches=first.outcome.batches,
+            stdout=stdout,
         )
-        not_exercised += untried_of(first.outcome.batches)
-        if stdout:
-            not_exercised.append(_NOT_COMPARED[stdout])
         last = evidence.last
         output = () if evidence.finished else (*tail(stage.stdout(last.number)), *tail(stage.stderr(last.number)))
         return Report(
@@ -339,5 +336,4 @@ def _not_fresh(first: Baseline, later: Baseline) -> CannotRehearse:
 def _last_words(stage: Stage, attempts: Sequence[Attempt]) -> str:
     """The last line of error output of the last attempt that failed by itself."""
     failed = last_failure(attempts)
-    lines = [line for line in tail(stage.stderr(failed.number)) if line.strip()] if failed is not None else []
-    return lines[-1].strip() if lines else ""
+    return last_line(stage.stderr(failed.number)) if failed is not None else ""

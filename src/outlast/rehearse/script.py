@@ -1,21 +1,15 @@
 """What a rehearsal plays: the scenarios that were asked for, or what is drawn, on a platform that is set for them."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from outlast.clock import format_duration
 from outlast.errors import SettingsError
-from outlast.planning.planner import LONG_NOTICE_SECONDS
 from outlast.ports import PlatformFacts
-from outlast.rehearse.attempt import Attempt
-from outlast.rehearse.procedures import procedure_named
+from outlast.rehearse.procedures import procedure_on
 from outlast.rehearse.request import Request, retry_budget
 from outlast.rehearse.scenario import Interruption, Scenario, draw_scenario, missing_kinds, play
 from outlast.rehearse.scenario_file import load_scenario
 from outlast.rehearse.words import Procedure, Settings
-
-_MIGRATIONS = "live migrations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,38 +45,16 @@ class Script:
         revoked = sum("revoked-after" in dict(what.settings) for one in self.interruptions for what in one.happenings)
         return enough + revoked if facts.max_retries is None else min(enough + revoked, facts.max_retries)
 
-    def not_exercised(
-        self, said: Sequence[str], landed: Sequence[Attempt], *, grace_seconds: float, isolated: bool
-    ) -> list[str]:
-        """What a verdict says of that, with what is this procedure's, this scenario's and this speed's."""
-        moved = any("live-migration" in attempt.happened for attempt in landed)
-        kept = [one for one in said if not (moved and one.startswith(_MIGRATIONS))]
-        kept += self.procedure.not_exercised
-        kept += () if isolated else self.procedure.needs_namespaces
-        happened = Counter(word for attempt in landed for word in attempt.happened)
-        planned = Counter(what.word for one in self.interruptions for what in one.happenings)
-        if missed := list((planned - happened).elements()):
-            kept.append(f"{', '.join(missed)}, of the scenario: the job had finished before")
-        if self.speed != 1.0:
-            kept.append(
-                f"the program's own clock: the platform's times passed {self.speed:g} times as fast, and the job was "
-                "told of them as they passed; its steps, saves and settings of time took as long as ever"
-            )
-            if grace_seconds < LONG_NOTICE_SECONDS <= grace_seconds * self.speed:
-                kept.append(
-                    f"training on through a long notice: {format_duration(grace_seconds)} were told, and below "
-                    f"{format_duration(LONG_NOTICE_SECONDS)} a job stops at once; a lower --speed shows it"
-                )
-        return kept
 
+def read_script(request: Request) -> Script:
+    """The script of a request.
 
-def read_script(request: Request, facts: PlatformFacts) -> Script:
-    """The script of a request; raises SettingsError for scenarios that make no sense, alone or together."""
-    if facts.procedure is None:
-        raise SettingsError(f"--platform {facts.name}: its way to end a job cannot be rehearsed yet")
-    procedure = procedure_named(facts.procedure)
+    Raises SettingsError for a platform that cannot be rehearsed, and for scenarios that make no sense, alone or
+    together.
+    """
+    procedure = procedure_on(request.platform)
     scenarios = [
-        load_scenario(asked, folder=request.folder, platform=facts.name, procedure=procedure)
+        load_scenario(asked, folder=request.folder, platform=request.platform, procedure=procedure)
         for asked in request.scenarios
     ]
     return Script(

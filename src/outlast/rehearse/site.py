@@ -2,20 +2,18 @@
 
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
-from outlast.containers.calls import CallWatch, can_watch
-from outlast.containers.container import SHARED_MEMORY, Container, Mount, View
+from outlast.containers.calls import Answer, CallWatch, Operation
+from outlast.containers.container import SHARED_MEMORY, Container, Mount, View, can_hold_calls
 from outlast.emulate.scale import TimeScale
 from outlast.ports import Identity, Platform
 from outlast.rehearse.attempt import Attempt, Plan
 from outlast.rehearse.batch_life import end_leases
-from outlast.rehearse.course import Neighbours, Setting, run_attempt
+from outlast.rehearse.course import ALONE, Beside, Conditions, run_attempt
 from outlast.rehearse.request import CannotRehearse, Limits, Request
 from outlast.rehearse.sandbox import CopyPlan, make_copy
 from outlast.rehearse.stage import FIRST_START, Stage, Start, environment_on, inherited_environment
@@ -94,39 +92,33 @@ class Site:
         number: int,
         *,
         watch: WriteWatch,
+        calls: CallWatch | None = None,
         plan: Plan | None = None,
         hung_seconds: float = float("inf"),
         start: Start = FIRST_START,
-        on_second: Callable[[], None] = lambda: None,
-        called_off: threading.Event | None = None,
-        woken: threading.Event | None = None,
-        is_done: Callable[[], bool] = lambda: False,
-        neighbours: Neighbours | None = None,
+        beside: Beside = ALONE,
     ) -> Attempt:
         """One attempt on a stage, on a machine of its own; raises CannotRehearse when there is no such command."""
         if plan is not None:
             self._check(plan)
         stage.temporary(number).mkdir()
         with self.procedure.open_machine(self.given, self.scale) as machine:
-            setting = Setting(
+            conditions = Conditions(
                 scene=Scene(machine, self.platform_grace_seconds, self.scale),
                 watch=watch,
                 isolated=self.isolated,
                 first_is_pid_1=self.procedure.first_is_pid_1,
                 view=self._view(stage, number, machine),
+                calls=calls,
                 hung_seconds=hung_seconds,
-                on_second=on_second,
-                called_off=called_off,
-                woken=woken,
-                is_done=is_done,
-                neighbours=neighbours,
+                beside=beside,
             )
             attempt = run_attempt(
                 stage,
                 number,
                 self._command(stage),
                 self._environment(stage, number, start, machine),
-                setting=setting,
+                conditions=conditions,
                 plan=plan,
             )
         end_leases(stage, number)
@@ -135,17 +127,23 @@ class Site:
     def _check(self, plan: Plan) -> None:
         """Raises CannotRehearse for what cannot be done on this machine."""
         if not self.isolated and (plan.overlaps or any(one.through_door for one in plan.due)):
-            raise CannotRehearse(f"{plan.name} cannot be rehearsed here: it needs namespaces, and none can be made")
-        if not can_watch() and any(one.through_door for one in plan.due):
-            raise CannotRehearse(f"{plan.name} cannot be rehearsed here: this machine's system calls are not known")
+            raise CannotRehearse(
+                f"{plan.name} cannot be rehearsed here: it needs namespaces, and none can be made; leave it out"
+            )
+        if any(one.through_door for one in plan.due) and not can_hold_calls():
+            raise CannotRehearse(
+                f"{plan.name} cannot be rehearsed here: the kernel lets nobody hold a file operation; leave it out"
+            )
 
     @contextmanager
-    def start(
-        self, stage: Stage, number: int, *, stdout: BinaryIO, stderr: BinaryIO, calls: CallWatch
-    ) -> Iterator[Container]:
-        """An attempt whose file operations `calls` is asked about, on a machine of its own."""
+    def held(self, stage: Stage, number: int, answer: Callable[[Operation], Answer]) -> Iterator[Container]:
+        """An attempt whose file operations wait until `answer` says what becomes of them, on a machine of its own."""
         stage.temporary(number).mkdir()
+        calls = CallWatch(answer)
         with (
+            closing(calls),
+            stage.stdout(number).open("wb") as stdout,
+            stage.stderr(number).open("wb") as stderr,
             self.procedure.open_machine(self.given, self.scale) as machine,
             Container(
                 self._command(stage),

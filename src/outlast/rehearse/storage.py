@@ -6,20 +6,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 from outlast.containers.calls import Answer, CallWatch, Failure, Operation
-from outlast.rehearse.notice import LastLook
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
 from outlast.rehearse.watch import SaveFilter, Write, is_passing
 from outlast.rehearse.words import SpoilStorage
 
 
 class Storage:
-    """Lets writes pass until it is told otherwise. `kill` ends the attempt; it runs in the thread that decides."""
+    """Lets writes pass until it is told otherwise. `kill` ends the attempt; it runs in the thread that decides.
 
-    def __init__(self, folder: Path, kill: Callable[[], None], last: LastLook) -> None:
+    What is none of the storage's is for `otherwise` to decide.
+    """
+
+    def __init__(self, folder: Path, kill: Callable[[], None], otherwise: Callable[[Operation], Answer]) -> None:
         self.calls = CallWatch(self._decide)
+        self._otherwise = otherwise
         self.first_hit_at: float | None = None
         self.fired: Write | None = None
-        self._folder, self._kill, self._last = folder, kill, last
+        self._folder, self._kill = folder, kill
         self._fault: SpoilStorage | None = None
         self._saves: SaveFilter | None = None
         self._known: set[str] = set()
@@ -45,10 +48,9 @@ class Storage:
         self.calls.close()
 
     def _decide(self, operation: Operation) -> Answer:
-        self._last.passes(operation)
         path = Path(operation.path)
         if operation.kind != "write" or not path.is_relative_to(self._folder) or is_passing(operation.path):
-            return True
+            return self._otherwise(operation)
         inside = path.relative_to(self._folder).as_posix()
         if self._saves is not None and self._is_of_a_save(path, inside, self._saves):
             self._writes_left -= 1

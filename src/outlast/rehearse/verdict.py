@@ -1,4 +1,4 @@
-"""From what happened to what it proves: the verdict, its reasons, and what was not exercised."""
+"""From what happened to what it proves: the verdict and its reasons."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -17,6 +17,7 @@ from outlast.rehearse.findings import (
     notices_that_count,
     restored_faithfully,
     useless_notice,
+    was_met,
 )
 from outlast.rehearse.results import STDOUT, Result
 from outlast.rehearse.scenario import Interruption, kinds_needed
@@ -92,7 +93,7 @@ class Evidence:
 
     @property
     def missing_kinds(self) -> list[str]:
-        had = {attempt.kind for attempt in self.landed}
+        had = {attempt.kind for attempt in self.landed if was_met(attempt) or self.killed_with_notice}
         return [kind for kind in kinds_needed(saves=self.saves) if kind not in had]
 
     @property
@@ -115,9 +116,7 @@ class Evidence:
     @property
     def all_landed(self) -> bool:
         """Whether enough has landed: everything planned, or each kind, with the end within a notice's grace."""
-        if len(self.landed) == len(self.scenario):
-            return True
-        return not self.missing_kinds and self.last.kind == "SIGTERM"
+        return not self.missing_kinds and (len(self.landed) == len(self.scenario) or self.last.kind == "SIGTERM")
 
 
 def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
@@ -180,7 +179,10 @@ def _hung(evidence: Evidence) -> str:
     last = evidence.last
     ran = format_duration(last.seconds)
     usual = format_duration(evidence.baseline_seconds)
-    return f"attempt {last.number} hung: it ran for {ran} without an end, and the whole job takes {usual}"
+    return (
+        f"attempt {last.number} hung: it ran for {ran} without an end, and the whole job takes {usual}. The end of its "
+        "output may say what it waited for; --keep keeps all of it"
+    )
 
 
 def _budget(evidence: Evidence) -> str:
@@ -193,6 +195,8 @@ def _budget(evidence: Evidence) -> str:
         f"the retries are used up: {used} ended all {len(evidence.attempts)} attempts "
         f"(1 + {evidence.retries} retries), and the work is not finished"
     )
+    if not own:
+        text += ": set more retries for the job, and here with --retries"
     cut = next((one for one in reversed(evidence.attempts) if one.cut_write is not None), None)
     if own and cut is not None:
         text += f"; attempt {cut.number} was killed while it wrote {cut.cut_write}"
@@ -230,11 +234,15 @@ def _not_deterministic(evidence: Evidence) -> Iterator[str]:
         own = spread.get(result.path)
         if own is None or result.same:
             continue
-        inside = not math.isinf(own.relative) and result.distance.relative <= own.relative
-        yield (
-            f"{result.path} lies {'within' if inside else 'outside'} the uninterrupted runs' own spread"
-            + ("" if not math.isinf(own.relative) else ", which differ in more than numbers")
-        )
+        if math.isinf(own.relative):
+            yield f"{result.path}: the uninterrupted runs themselves differ in more than numbers, so they bound nothing"
+        else:
+            inside = result.distance.relative <= own.relative
+            yield f"{result.path} lies {'within' if inside else 'outside'} the uninterrupted runs' own spread"
+    yield (
+        "for a verdict: fix the seeds of what it draws at random, allow a difference of numbers with --tolerance, or "
+        "name the files that have to be equal with --result"
+    )
 
 
 def _elsewhere(paths: Sequence[str], facts: PlatformFacts) -> str:
@@ -260,7 +268,10 @@ def _temporary(paths: Sequence[str]) -> str:
 def _too_short(evidence: Evidence) -> str:
     kinds = ", ".join(evidence.missing_kinds)
     seconds = format_duration(evidence.baseline_seconds)
-    return f"too short to interrupt: it takes {seconds}, and finished before these had landed: {kinds}"
+    return (
+        f"too short to interrupt: it takes {seconds}, and finished before these had landed: {kinds}. Give it more work "
+        "for a rehearsal, say more steps"
+    )
 
 
 def _too_short_to_stop(evidence: Evidence) -> str:
@@ -276,29 +287,3 @@ def _own_failures(evidence: Evidence) -> Iterator[str]:
         if attempt.ended_by == "exit":
             met = f", having met {' and '.join(attempt.happened)}," if attempt.happened else " by itself"
             yield f"attempt {attempt.number} failed{met} with exit code {attempt.exit_code}; a retry mended it"
-
-
-def what_was_not_exercised(
-    *, isolated: bool, real_store: bool, saves: bool, in_place: bool, cuts: CutSaves | None = None
-) -> list[str]:
-    """What a rehearsal on one machine says nothing about."""
-    said = [] if real_store else ["the real bucket or disk: everything was kept in a local folder"]
-    said += [
-        "the GPU and its driver, as the platform gives them",
-        "several tasks or ranks: one task ran",
-        "the network, as it breaks when a machine goes",
-        "live migrations (SIGTSTP, then SIGCONT)",
-        "the platform's limits of time and memory",
-    ]
-    if not isolated:
-        said.append("PID namespace (your process was not PID 1)")
-    if not saves:
-        said.append("an interruption in the middle of a save: the program was not seen to save")
-    elif cuts is None:
-        said.append("each place between two file operations of a save")
-    elif cuts.left:
-        places = "1 place" if cuts.left == 1 else f"{cuts.left} places"
-        said.append(f"{places} between two file operations: no time was left")
-    if in_place:
-        said.append("a fresh copy: all runs shared your folder; what they made was set aside between them")
-    return said

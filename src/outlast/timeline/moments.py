@@ -73,9 +73,3 @@ class Timeline:
     def seconds(self) -> float:
         """Until the last end."""
         return max((one.span.end for one in self.attempts), default=0.0)
-
-    @property
-    def lost_seconds(self) -> float | None:
-        """Work that had to be done again, as far as it is known; None where no attempt tells its steps."""
-        known = [one for one in self.attempts if one.from_step is not None]
-        return sum(one.lost.seconds for one in known if one.lost) if known else None

@@ -4,6 +4,7 @@ import importlib
 from typing import cast
 
 from outlast.errors import SettingsError
+from outlast.registry import PLATFORMS, platform_named
 from outlast.rehearse.words import Procedure
 
 PROCEDURES = {
@@ -20,8 +21,16 @@ PROCEDURES = {
 }
 
 
-def procedure_named(name: str) -> Procedure:
-    """A procedure; raises SettingsError where a package that it needs is not installed."""
+def procedure_on(platform: str) -> Procedure:
+    """How a platform ends jobs.
+
+    Raises SettingsError for a platform that is not known or cannot be rehearsed yet, and where a package that its
+    rehearsal needs is not installed.
+    """
+    name = platform_named(platform).facts.procedure
+    if name is None:
+        known = ", ".join(one for one in PLATFORMS if platform_named(one).facts.procedure is not None)
+        raise SettingsError(f"--platform {platform}: its way to end a job cannot be rehearsed yet; {known} can")
     module, _, attribute = PROCEDURES[name].partition(":")
     try:
         return cast(Procedure, getattr(importlib.import_module(module), attribute))

@@ -28,8 +28,6 @@ from outlast.rehearse.words import Machine, Settings
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # Kubernetes, "Accessing the API from a Pod"
 
-Edit = Callable[[dict[str, Any]], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Pod:

@@ -9,15 +9,10 @@ again, which is a new execution.
 
 import signal
 
-from outlast.rehearse.procedures.everywhere import EVERYWHERE, plain_machine, usual
-from outlast.rehearse.words import Kill, Pause, Procedure, Scene, Setting, Settings, Tell, Timed, Warn, Word, seconds_in
+from outlast.rehearse.procedures.everywhere import EVERYWHERE, plain_machine, stop, usual
+from outlast.rehearse.words import Pause, Procedure, Scene, Setting, Settings, Tell, Timed, Word, seconds_in
 
 _AHEAD_SECONDS = 10.0
-
-
-def stop(scene: Scene, _told: Settings) -> list[Timed]:
-    """SIGTERM to the first process, the grace, SIGKILL to all."""
-    return [Timed(0.0, Warn()), scene.at(scene.grace_seconds, Kill())]
 
 
 def _move(scene: Scene, told: Settings) -> list[Timed]:

@@ -19,6 +19,7 @@ from outlast.rehearse.words import (
     SpoilStorage,
     StartSecond,
     Timed,
+    Warn,
     Word,
     seconds_in,
 )
@@ -38,6 +39,11 @@ class PlainMachine:
 def plain_machine(_given: Settings, _scale: TimeScale) -> Iterator[Machine]:
     """No server of the platform's."""
     yield PlainMachine()
+
+
+def stop(scene: Scene, _told: Settings) -> list[Timed]:
+    """SIGTERM to the first process, the grace, SIGKILL to all."""
+    return [Timed(0.0, Warn()), scene.at(scene.grace_seconds, Kill())]
 
 
 def _host_error(_scene: Scene, _told: Settings) -> list[Timed]:

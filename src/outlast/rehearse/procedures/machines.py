@@ -7,9 +7,9 @@ agent sends SIGTERM to the first process when a job is stopped, and SIGKILL 30 s
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TypeVar
 
 from outlast.containers.container import Mount
 from outlast.emulate.metadata.aws import AwsImds
@@ -17,7 +17,7 @@ from outlast.emulate.metadata.azure import AzureEvents
 from outlast.emulate.metadata.gce import GceMetadata
 from outlast.emulate.metadata.server import Ending
 from outlast.emulate.scale import TimeScale
-from outlast.rehearse.procedures.everywhere import EVERYWHERE, usual
+from outlast.rehearse.procedures.everywhere import EVERYWHERE, stop, usual
 from outlast.rehearse.words import (
     Announce,
     Kill,
@@ -41,23 +41,30 @@ _PREEMPT_SECONDS = 30.0  # of Azure's Preempt
 _FREEZE_SECONDS, _REBOOT_SECONDS = 900.0, 900.0  # the least notice of Azure's Freeze and Reboot
 
 
+Server = GceMetadata | AwsImds | AzureEvents
+S = TypeVar("S", bound=Server)
+
+
 @dataclass(frozen=True, slots=True)
 class Emulated:
-    """A machine with a metadata server of its own, `server`."""
+    """A machine with a metadata server of its own."""
 
-    server: Any
+    server: Server
     environment: Mapping[str, str]
     mounts: tuple[Mount, ...] = ()
 
 
 @contextmanager
-def _serving(server: GceMetadata | AwsImds | AzureEvents) -> Iterator[Machine]:
+def _serving(server: Server) -> Iterator[Machine]:
     with server.serve() as running:
         yield Emulated(server, server.environment(running.url))
 
 
-def _server_of(scene: Scene) -> Any:
-    return cast(Emulated, scene.machine).server
+def _server_of(scene: Scene, kind: type[S]) -> S:
+    server = scene.machine.server if isinstance(scene.machine, Emulated) else None
+    if not isinstance(server, kind):
+        raise TypeError(f"{scene.machine!r} has no {kind.__name__}")
+    return server
 
 
 def _off(ending: Ending, *, announced: float = 0.0) -> list[Timed]:
@@ -73,7 +80,7 @@ def _off(ending: Ending, *, announced: float = 0.0) -> list[Timed]:
 # --- Compute Engine ---------------------------------------------------------------------------------------------------
 
 
-def _gce_machine(given: Settings, scale: TimeScale) -> Any:
+def _gce_machine(given: Settings, scale: TimeScale) -> AbstractContextManager[Machine]:
     notice = 120 if given.get("preemption-notice") == "120s" else 0
     kind = str(given.get("machine-type", "n2-standard-4"))
     spot = given.get("provisioning", "spot") == "spot"
@@ -81,11 +88,11 @@ def _gce_machine(given: Settings, scale: TimeScale) -> Any:
 
 
 def _gce_reclaim(scene: Scene, _told: Settings) -> list[Timed]:
-    return _off(_server_of(scene).preempt())
+    return _off(_server_of(scene, GceMetadata).preempt())
 
 
 def _gce_maintenance(scene: Scene, told: Settings) -> list[Timed]:
-    server: GceMetadata = _server_of(scene)
+    server = _server_of(scene, GceMetadata)
     seconds = seconds_in(told, "notice") if "notice" in told else server.window_seconds
     announced = scene.scale.here(max(0.0, seconds - server.window_seconds))
     ending = server.maintain(seconds)
@@ -96,7 +103,7 @@ def _gce_maintenance(scene: Scene, told: Settings) -> list[Timed]:
 
 
 def _gce_migration(scene: Scene, told: Settings) -> list[Timed]:
-    server: GceMetadata = _server_of(scene)
+    server = _server_of(scene, GceMetadata)
     ending = server.migrate()
     return [Timed(ending.shutdown_in_seconds, Pause(scene.scale.here(seconds_in(told, "pause"))))]
 
@@ -140,21 +147,17 @@ GCE = Procedure(
 # --- EC2 --------------------------------------------------------------------------------------------------------------
 
 
-def _ec2_machine(_given: Settings, scale: TimeScale) -> Any:
+def _ec2_machine(_given: Settings, scale: TimeScale) -> AbstractContextManager[Machine]:
     return _serving(AwsImds(scale=scale))
 
 
 def _ec2_reclaim(scene: Scene, told: Settings) -> list[Timed]:
-    return _off(_server_of(scene).preempt(str(told["action"])))
+    return _off(_server_of(scene, AwsImds).preempt(str(told["action"])))
 
 
 def _ec2_advice(scene: Scene, _told: Settings) -> list[Timed]:
-    _server_of(scene).recommend_rebalance()
+    _server_of(scene, AwsImds).recommend_rebalance()
     return []
-
-
-def _ec2_stop(scene: Scene, _told: Settings) -> list[Timed]:
-    return [Timed(0.0, Warn()), scene.at(scene.grace_seconds, Kill())]
 
 
 EC2 = Procedure(
@@ -166,7 +169,7 @@ EC2 = Procedure(
             {"action": Setting("what happens to it then", "choice", "terminate", ("terminate", "stop", "hibernate"))},
         ),
         "rebalance-advice": Word("the instance is at an elevated risk; it goes on", "advice", _ec2_advice),
-        "stop": Word("the task is stopped: SIGTERM, 30 s, SIGKILL", "SIGTERM", _ec2_stop, counts_as="cancelled"),
+        "stop": Word("the task is stopped: SIGTERM, 30 s, SIGKILL", "SIGTERM", stop, counts_as="cancelled"),
         **EVERYWHERE,
     },
     usual=usual("spot-reclaim"),
@@ -177,18 +180,18 @@ EC2 = Procedure(
 # --- Azure ------------------------------------------------------------------------------------------------------------
 
 
-def _azure_machine(_given: Settings, scale: TimeScale) -> Any:
+def _azure_machine(_given: Settings, scale: TimeScale) -> AbstractContextManager[Machine]:
     return _serving(AzureEvents(scale=scale))
 
 
 def _azure_reclaim(scene: Scene, _told: Settings) -> list[Timed]:
-    _server_of(scene).preempt()
+    _server_of(scene, AzureEvents).preempt()
     here = scene.scale.here(_PREEMPT_SECONDS)
     return _off(Ending(here, here))
 
 
 def _azure_maintenance(scene: Scene, told: Settings) -> list[Timed]:
-    server: AzureEvents = _server_of(scene)
+    server = _server_of(scene, AzureEvents)
     seconds = max(_REBOOT_SECONDS, seconds_in(told, "notice"))
     server.schedule("Reboot", in_seconds=seconds)
     if "revoked-after" in told:
@@ -199,7 +202,7 @@ def _azure_maintenance(scene: Scene, told: Settings) -> list[Timed]:
 
 
 def _azure_freeze(scene: Scene, told: Settings) -> list[Timed]:
-    _server_of(scene).schedule("Freeze")
+    _server_of(scene, AzureEvents).schedule("Freeze")
     return [scene.at(_FREEZE_SECONDS, Pause(scene.scale.here(seconds_in(told, "pause"))))]
 
 

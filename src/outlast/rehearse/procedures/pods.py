@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Protocol, runtime_checkable
 
 from outlast.ports import POD_GRACE
-from outlast.rehearse.procedures.everywhere import EVERYWHERE, plain_machine, usual
+from outlast.rehearse.procedures.everywhere import EVERYWHERE, plain_machine, stop, usual
 from outlast.rehearse.words import (
     Announce,
     Kill,
@@ -57,21 +57,22 @@ def _evict(scene: Scene, told: Settings) -> list[Timed]:
     pod = scene.machine
     if isinstance(pod, InCluster):
         pod.delete(scene.grace_seconds)
+    warned, killed = stop(scene, told)
     second = [Timed(0.0, StartSecond())] if told["replacement"] == "at-once" else []
-    return [Timed(0.0, Warn()), *second, scene.at(scene.grace_seconds, Kill())]
+    return [warned, *second, killed]
 
 
-def _reclaim(scene: Scene, _told: Settings) -> list[Timed]:
+def _reclaim(scene: Scene, told: Settings) -> list[Timed]:
     pod = scene.machine
     if isinstance(pod, InCluster):
         pod.shut_down()
-    return [Timed(0.0, Warn()), scene.at(scene.grace_seconds, Kill())]
+    return stop(scene, told)
 
 
-def _maintenance(scene: Scene, _told: Settings) -> list[Timed]:
+def _maintenance(scene: Scene, told: Settings) -> list[Timed]:
     pod, grace = scene.machine, scene.grace_seconds
     if not isinstance(pod, InCluster):
-        return [Timed(0.0, Warn()), scene.at(grace, Kill())]
+        return stop(scene, told)
     pod.mark_for_maintenance()
     return [
         Timed(0.0, Announce()),

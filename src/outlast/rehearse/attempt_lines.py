@@ -1,4 +1,4 @@
-"""A rehearsal as a timeline: its attempts, with what each one told or was seen to do."""
+"""Attempts as the lines of a timeline, with what each one told or was seen to do."""
 
 from collections.abc import Iterator, Sequence
 
