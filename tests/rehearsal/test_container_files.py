@@ -12,8 +12,10 @@ from outlast.containers import container as module
 from outlast.containers.container import Container, Mount, View
 
 SCRIPT = """
-import os, pathlib
-for place in (sys.argv[1] + "/mount/kept", sys.argv[1] + "/lost", "/outlast-lost", "/no/such/place/kept"):
+import os, pathlib, pty
+assert pty.openpty()
+lost = (sys.argv[1] + "/lost", "/outlast-lost", "/dev/outlast-lost")
+for place in (*lost, sys.argv[1] + "/mount/kept", "/no/such/place/kept"):
     os.makedirs(os.path.dirname(place), exist_ok=True)
     pathlib.Path(place).write_text("written")
 """
@@ -44,6 +46,7 @@ def test_only_what_is_written_to_a_mount_outlives_a_private_container(tmp_path: 
     assert (tmp_path / "elsewhere" / "kept").read_text() == "written"
     assert not (tmp_path / "lost").exists()
     assert not Path("/outlast-lost").exists()
+    assert not Path("/dev/outlast-lost").exists()
     assert not Path("/no").exists()
 
 

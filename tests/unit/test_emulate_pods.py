@@ -171,14 +171,16 @@ def test_variables_come_from_fields_and_objects_and_refer_to_earlier_ones() -> N
             {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
             {"name": "LABEL", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app.kubernetes.io/name']"}}},
             {"name": "MEMORY", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+            {"name": "CPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
             {"name": "SECRET", "valueFrom": {"secretKeyRef": {"name": "s", "key": "key"}}},
             {"name": "OPTIONAL", "valueFrom": {"configMapKeyRef": {"name": "none", "key": "k", "optional": True}}},
             {"name": "BOTH", "value": "$(NODE)-$(P_A)-$(UNKNOWN)-$$(NODE)"},
         ],
     }
-    found = variables(of, container, {"PATH": "/bin"}, lambda kind, name: objects.get((kind, name)))
+    found = variables(of, container, {"PATH": "/bin"}, lambda kind, name: objects.get((kind, name)), {"cpu": "3920m"})
     assert found == {
-        "PATH": "/bin", "P_A": "1", "P_b": "2", "NODE": "n", "LABEL": "x", "MEMORY": "1024", "SECRET": "secret",
+        "PATH": "/bin", "P_A": "1", "P_b": "2", "NODE": "n", "LABEL": "x", "MEMORY": "1024",
+        "CPUS": "4", "SECRET": "secret",
         "BOTH": "n-1-$(UNKNOWN)-$(NODE)",
     }  # fmt: skip
 

@@ -202,8 +202,8 @@ class _Root:
         self._refill(Path("/"), place, leave_out=("proc",))
         (place / "proc").mkdir()
         self._covered.add(place)
-        if private:  # a file that is made among the devices is one in memory, which would stay
-            self._cover(place / "dev")
+        if private:
+            self._make_devices(place / "dev")
 
     def mount(self, what: Path, where: Path, *, read_only: bool) -> None:
         """Mounts a folder or a file at an absolute path, which is made if it is missing."""
@@ -235,14 +235,23 @@ class _Root:
                 target = here
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(where))
 
-    def _cover(self, folder: Path) -> None:
+    def _make_devices(self, folder: Path) -> None:
+        """Covers the devices, as a file that is made among them would stay; terminals are found only beside a ptmx."""
+        self._cover(folder, leave_out=("pts", "ptmx"))
+        (folder / "pts").mkdir()
+        (folder / "ptmx").symlink_to("pts/ptmx")
+        options = b"newinstance,ptmxmode=0666,mode=620"
+        terminals = os.fsencode(folder / "pts")
+        self._libc.mount(b"devpts", terminals, b"devpts", _MS_NOSUID | _MS_NOEXEC, options)  # or there are none
+
+    def _cover(self, folder: Path, leave_out: tuple[str, ...] = ()) -> None:
         if folder in self._covered:
             return
         aside = self.place / ".covered"
         aside.mkdir()
         self._bind(folder, aside)
         self._mount_memory(folder)
-        self._refill(aside, folder)
+        self._refill(aside, folder, leave_out)
         _check(self._libc.umount2(os.fsencode(aside), _MNT_DETACH))
         aside.rmdir()
         self._covered.add(folder)

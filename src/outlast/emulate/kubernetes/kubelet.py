@@ -232,7 +232,9 @@ class Kubelet:
         uid, name = pod["metadata"]["uid"], container["name"]
         current = self._store.find("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"]) or pod
         base = {**self._site.environment, **image.environment, **self._told(current)}
-        environment = variables(current, container, base, lambda kind, of: self._find(pod, kind, of))
+        node = self._store.find("Node", self.name) or {"status": {}}
+        allocatable = node["status"].get("allocatable", {})
+        environment = variables(current, container, base, lambda kind, of: self._find(pod, kind, of), allocatable)
         command = [expanded(word, environment) for word in image.command_of(container)]
         if not command:
             raise ConfigError("no command specified")

@@ -5,8 +5,10 @@ and $$ for a plain $), "Service" (KUBERNETES_SERVICE_HOST and _PORT in every pod
 """
 
 import base64
+import math
 import re
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from outlast.emulate.quantities import amount
@@ -30,14 +32,20 @@ class ConfigError(Exception):
     """A container that cannot be made: what it refers to is missing, or not known here."""
 
 
-def variables(pod: Json, container: Json, base: Mapping[str, str], find: Find) -> dict[str, str]:
-    """The container's environment on top of `base`. Raises ConfigError."""
+def variables(
+    pod: Json,
+    container: Json,
+    base: Mapping[str, str],
+    find: Find,
+    allocatable: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
+    """The container's environment on top of `base`; `allocatable` is what its node has. Raises ConfigError."""
     found = dict(base)
     for one in container.get("envFrom", ()):
         found |= _all_of(one, find)
     for one in container.get("env", ()):
         if "valueFrom" in one:
-            value = _value_from(pod, container, one["valueFrom"], find)
+            value = _value_from(pod, container, one["valueFrom"], find, allocatable)
             if value is not None:
                 found[one["name"]] = value
         else:
@@ -68,11 +76,11 @@ def field_of(pod: Json, path: str) -> str:
     return str(pod.get(part_name, {}).get(key, ""))
 
 
-def _value_from(pod: Json, container: Json, source: Json, find: Find) -> str | None:
+def _value_from(pod: Json, container: Json, source: Json, find: Find, allocatable: Mapping[str, str]) -> str | None:
     if "fieldRef" in source:
         return field_of(pod, source["fieldRef"]["fieldPath"])
     if "resourceFieldRef" in source:
-        return _resource(container, source["resourceFieldRef"])
+        return _resource(container, source["resourceFieldRef"], allocatable)
     for key, kind in (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret")):
         if key in source:
             wanted = source[key]
@@ -83,12 +91,13 @@ def _value_from(pod: Json, container: Json, source: Json, find: Find) -> str | N
     raise ConfigError(f"invalid valueFrom: {', '.join(source)} is not known here")
 
 
-def _resource(container: Json, wanted: Json) -> str:
-    """A whole number, of bytes for memory; "0" where the container names no such amount."""
+def _resource(container: Json, wanted: Json, allocatable: Mapping[str, str]) -> str:
+    """A whole number, of bytes for memory. Without a limit it is what the node has, without a request "0"."""
     part, _, name = wanted["resource"].partition(".")
-    asked = container.get("resources", {}).get(part, {}).get(name, "0")
+    most = allocatable.get(name, "0") if part == "limits" else "0"
+    asked = container.get("resources", {}).get(part, {}).get(name, most)
     number = amount(str(asked)) / amount(str(wanted.get("divisor") or "1"))
-    return str(-int(-number // 1))
+    return str(math.ceil(number))
 
 
 def _all_of(source: Json, find: Find) -> dict[str, str]:
