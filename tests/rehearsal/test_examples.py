@@ -1,7 +1,7 @@
 """The torch example survives Cloud Run's interruptions with the same bits.
 
-In place, so without the cuts of saves and the many notices: torch takes two seconds to load in each of 25 more attempts.
-The README's page rehearses the other example with them.
+In place, so without the cuts of saves and the many notices: torch takes two seconds to load, in 25 more
+attempts. The README's page rehearses the other example with them.
 """
 
 import json
