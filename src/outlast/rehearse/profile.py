@@ -1,17 +1,19 @@
 """What the uninterrupted runs show about a program: how long it takes, when it works, when it saves."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from outlast.events import ItemsStored, Recorded, SaveCommitted
 from outlast.rehearse.attempt import WORK_BEGINS, Attempt, Sign, first_moment
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
-from outlast.rehearse.watch import SaveFilter, Write, find_logs
+from outlast.rehearse.watch import NUMBERED, SaveFilter, Write, find_logs
 
 _LATE_SIGN = 0.5  # output that comes after half the life says nothing about the start: it was held in a buffer
 _GUESSED_START_UP = 0.3
 # Of the work: before it, settings are written; after it, results, which a busy machine makes early.
 _SAVES_FROM, _SAVES_TO = 0.1, 0.75
+_OFTEN = 4  # times that a file is written, or that files are whose names differ in numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,22 @@ def profile_of(
         seconds=attempt.seconds,
         start_up_seconds=began - attempt.started_at,
         sign=sign,
-        saves=committed or any(first < write.at < last for write in writes if which.accepts(write)),
+        saves=committed
+        or _writes_again_and_again(writes, which)
+        or any(first < write.at < last for write in writes if which.accepts(write)),
         save_filter=which,
         after_seconds=ends - stored[-1] if (stored := _stores(recorded)) else 0.0,
     )
+
+
+def _writes_again_and_again(writes: Sequence[Write], which: SaveFilter) -> bool:
+    """Whether files of one kind are written to their end so often. A busy machine sees them late, but all of them."""
+    ended = Counter(
+        NUMBERED.sub("#", one.path)
+        for one in writes
+        if one.kind in ("closed", "moved") and which.accepts(replace(one, kind="moved"))
+    )
+    return any(times >= _OFTEN for times in ended.values())
 
 
 def _stores(recorded: Sequence[Recorded]) -> list[float]:

@@ -236,7 +236,8 @@ class _Rehearsal:
         *,
         with_stdout: bool,
     ) -> tuple[Stage, Evidence]:
-        request, profile = self.site.request, min((one.profile for one in baselines), key=lambda one: one.seconds)
+        request, profiles = self.site.request, [one.profile for one in baselines]
+        profile = replace(min(profiles, key=lambda one: one.seconds), saves=any(one.saves for one in profiles))
         scenario = self.script.scenario(request, saves=profile.saves, round_number=round_number)
         stage = self.site.make_stage(f"rehearsal-{round_number + 1}")
         attempts, scenario = run_interrupted(

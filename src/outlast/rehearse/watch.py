@@ -1,6 +1,7 @@
 """Writes seen in the copy: when, to which file, and a trigger for the next one."""
 
 import logging
+import re
 import threading
 import time
 import warnings
@@ -24,6 +25,7 @@ from outlast.rehearse.sandbox import PRIVATE_FOLDER
 _SAME_BURST_SECONDS = 0.01
 _SETTLE_SECONDS = 2.0
 _MARK = ".outlast-settled"
+NUMBERED = re.compile(r"[0-9a-f]{8,}|\d+")  # what differs between the names of two saves
 
 
 @dataclass(frozen=True, slots=True)
