@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from outlast.containers import processes
-from outlast.containers.calls import CallWatch, can_watch
+from outlast.containers.calls import can_watch
 from outlast.containers.container import Container, View
 from outlast.rehearse.attempt import Attempt, EndedBy, Plan, Sign, SignOfWork, add_events, read_events
+from outlast.rehearse.elsewhere import Elsewhere
 from outlast.rehearse.notice import NoticeView, NoticeWatch, Parting
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.stage import Stage
@@ -55,6 +56,7 @@ class Setting:
 
     `on_second` is called when the next attempt is to begin although this one lives; `called_off` ends it from outside,
     and `woken` lets it work on where it stands still.
+    `elsewhere`: whether it reads what those before it have left outside of the copy.
     `is_done`: another attempt has finished the job, so that there is nothing left to interrupt. `neighbours` live
     beside this one, and wake when it works.
     """
@@ -64,7 +66,7 @@ class Setting:
     isolated: bool
     first_is_pid_1: bool = True
     view: View | None = None
-    calls: CallWatch | None = None  # in place of what is to know who is left behind at a notice
+    elsewhere: Elsewhere | None = None
     hung_seconds: float = float("inf")
     on_second: Callable[[], None] = lambda: None
     called_off: threading.Event | None = None
@@ -104,12 +106,14 @@ def run_attempt(
 ) -> Attempt:
     """Runs the command once, to its end or to the end that `plan` makes."""
     with ExitStack() as stack:
-        storage, parting = None, Parting()
+        storage, parting = None, Parting(setting.elsewhere)
+        if setting.elsewhere is not None:
+            stack.enter_context(setting.elsewhere.watching(stage))
         if plan is not None and any(one.through_door for one in plan.due):
             storage = Storage(stage.folder, lambda: container.kill(), parting.passes)  # noqa: PLW0108 - it is made below
             stack.callback(storage.close)  # after the container, which is entered later
         stack.callback(parting.calls.close)
-        calls = storage.calls if storage is not None else setting.calls or parting.calls
+        calls = storage.calls if storage is not None else parting.calls
         container = stack.enter_context(
             Container(
                 command,

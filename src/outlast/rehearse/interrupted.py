@@ -8,6 +8,7 @@ from functools import partial
 from outlast.rehearse.attempt import Attempt, Plan
 from outlast.rehearse.course import Neighbours
 from outlast.rehearse.display import Display
+from outlast.rehearse.elsewhere import Elsewhere
 from outlast.rehearse.profile import Profile
 from outlast.rehearse.scenario import (
     Happening,
@@ -37,6 +38,7 @@ def run_interrupted(
     retries: int,
     round_number: int,
     display: Display,
+    elsewhere: Elsewhere | None = None,
 ) -> tuple[list[Attempt], tuple[Interruption, ...]]:
     """Attempts, in the order of their numbers, and what was planned for them.
 
@@ -72,7 +74,7 @@ def run_interrupted(
                         overlapping.append(one)
                         attempts.append(one.until_the_second(number))
                     else:
-                        attempts.append(run(number, plan=plan, start=start, neighbours=beside))
+                        attempts.append(run(number, plan=plan, start=start, neighbours=beside, elsewhere=elsewhere))
                 last = attempts[-1]
                 if last.succeeded or last.ended_by == "hung":
                     break

@@ -235,6 +235,7 @@ class _Rehearsal:
         request, profile = self.site.request, min((one.profile for one in baselines), key=lambda one: one.seconds)
         scenario = self.script.scenario(request, saves=profile.saves, round_number=round_number)
         stage = self.site.make_stage(f"rehearsal-{round_number + 1}")
+        elsewhere = None if can_cut(self.site) else Elsewhere()  # else attempts that are cut tell
         attempts, scenario = run_interrupted(
             self.site,
             stage,
@@ -243,6 +244,7 @@ class _Rehearsal:
             retries=self.retries,
             round_number=round_number,
             display=self.display,
+            elsewhere=elsewhere,
         )
         results, nearest = self._compare_with_both(baselines, stage, attempts[-1], with_stdout=with_stdout)
         outcome = outcome_of(stage, attempts[-1].number)
@@ -260,6 +262,7 @@ class _Rehearsal:
             between_baselines=tuple(between),
             nearest=tuple(nearest),
             last_words=_last_words(stage, attempts),
+            elsewhere=tuple(sorted(elsewhere.read)) if elsewhere is not None and not request.real_store else (),
             outside=tuple(dict.fromkeys(url for batch in outcome.batches for url in batch.outside)),
             items=account_of(baselines[0].stage, stage, attempts[-1].number),
         )
