@@ -160,9 +160,8 @@ def test_loaded_ahead_is_given_back_at_once(tmp_path: Path) -> None:
     _wait_until_begun(order, 2)
     assert _holds(order, [f"item-{number:05d}" for number in range(2 + 3 * 2)], within=30)
     os.kill(worker.pid or 0, signal.SIGTERM)
-    assert _holds(
-        order, ["item-00000", "item-00001"], within=GRACE
-    )  # and so before it leaves, which gives back these, too
+    # Before it leaves, which gives back these, too.
+    assert _holds(order, ["item-00000", "item-00001"], within=GRACE)
     worker.join(60)
     assert worker.exitcode == 143
     assert outlast.Queue(order.queue).stats().ready == 20

@@ -75,12 +75,13 @@ open("STATE.log", "a").write("begun")
 )
 
 
-def rehearse_beside(folder: Path, program: str, state: str = "") -> Report:
+def rehearse_beside(folder: Path, program: str, state: str = "", **asked: object) -> Report:
     """A rehearsal of a program whose STATE is beside its folder, by an absolute path or as it is told."""
     project = folder / "project"
     project.mkdir()
     (project / "job.py").write_text(program.replace("STATE", state or str(folder / "state")))
-    return rehearse(Request(command=(sys.executable, "job.py"), folder=project, interruptions=3), limits=SHORT)
+    request = Request(command=(sys.executable, "job.py"), folder=project, interruptions=3, **asked)
+    return rehearse(request, limits=SHORT)
 
 
 def test_what_a_run_before_has_left_is_no_ground_for_a_verdict_however_short_the_work(tmp_path: Path) -> None:
@@ -89,8 +90,9 @@ def test_what_a_run_before_has_left_is_no_ground_for_a_verdict_however_short_the
     assert f"read {tmp_path}/state, which one before had left outside the copy" in report.reasons[0]
 
 
-def test_what_only_an_attempt_leaves_for_the_next_one_is_no_ground_either(tmp_path: Path) -> None:
-    report = rehearse_beside(tmp_path, GONE_AT_THE_END, "../state")
+@pytest.mark.parametrize("in_place", [False, True])
+def test_what_only_an_attempt_leaves_for_the_next_one_is_no_ground_either(tmp_path: Path, in_place: bool) -> None:
+    report = rehearse_beside(tmp_path, GONE_AT_THE_END, "../state", in_place=in_place)
     assert report.verdict == "could-not-rehearse"
     assert "/state/state.json, outside of the copy" in report.reasons[0]
 

@@ -1,14 +1,12 @@
 """The uninterrupted run that everything else is measured against."""
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from outlast.containers.calls import CallWatch
 from outlast.rehearse.attempt import Attempt, read_events
 from outlast.rehearse.batches import find_batches, is_own_words
-from outlast.rehearse.elsewhere import LEAVES_FILES, Elsewhere
+from outlast.rehearse.elsewhere import Elsewhere
 from outlast.rehearse.outputs import last_line, tail
 from outlast.rehearse.profile import Profile, profile_of
 from outlast.rehearse.request import CannotRehearse
@@ -58,8 +56,7 @@ def run_baseline(site: Site, number: int, elsewhere: Elsewhere) -> Baseline:
     stage = site.make_stage(f"baseline-{number}")
     before = list_files(stage.folder)
     with WriteWatch(stage.folder) as watch, WriteWatch(stage.logs) as outputs:
-        with elsewhere.watching(stage), closing(CallWatch(elsewhere.passes, kinds=LEAVES_FILES)) as calls:
-            attempt = site.run(stage, 0, watch=watch, calls=calls)
+        attempt = site.run(stage, 0, watch=watch, elsewhere=elsewhere)
         watch.settle()
         outputs.settle()
         writes = watch.writes_since(attempt.started_at)

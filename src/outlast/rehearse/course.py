@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from outlast.containers import processes
-from outlast.containers.calls import CallWatch, can_watch
+from outlast.containers.calls import can_watch
 from outlast.containers.container import Container, View
 from outlast.rehearse.attempt import Attempt, EndedBy, Plan, Sign, SignOfWork, add_events, read_events
+from outlast.rehearse.elsewhere import Elsewhere
 from outlast.rehearse.notice import NoticeView, NoticeWatch, Parting
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.stage import Stage
@@ -72,7 +73,7 @@ ALONE = Beside()
 class Conditions:
     """Where an attempt runs. `isolated`: as the first process of a container, or below its init.
 
-    `calls` is asked about file operations in place of what is to know who is left behind at a notice.
+    `elsewhere`: whether it reads what those before it have left outside of the copy.
     """
 
     scene: Scene
@@ -80,7 +81,7 @@ class Conditions:
     isolated: bool
     first_is_pid_1: bool = True
     view: View | None = None
-    calls: CallWatch | None = None
+    elsewhere: Elsewhere | None = None
     hung_seconds: float = float("inf")
     beside: Beside = ALONE
 
@@ -116,12 +117,14 @@ def run_attempt(
 ) -> Attempt:
     """Runs the command once, to its end or to the end that `plan` makes."""
     with ExitStack() as stack:
-        storage, parting = None, Parting()
+        storage, parting = None, Parting(conditions.elsewhere)
+        if conditions.elsewhere is not None:
+            stack.enter_context(conditions.elsewhere.watching(stage))
         if plan is not None and any(one.through_door for one in plan.due):
             storage = Storage(stage.folder, lambda: container.kill(), parting.passes)  # noqa: PLW0108 - it is made below
             stack.callback(storage.close)  # after the container, which is entered later
         stack.callback(parting.calls.close)
-        calls = storage.calls if storage is not None else conditions.calls or parting.calls
+        calls = storage.calls if storage is not None else parting.calls
         container = stack.enter_context(
             Container(
                 command,

@@ -47,7 +47,7 @@ class Elsewhere:
     @contextmanager
     def watching(self, stage: Stage) -> Iterator[None]:
         """One run, on a stage: which files it reads that those before it have left."""
-        self._inside = (*_SYSTEM, f"{stage.folder}/", f"{stage.private}/")
+        self._inside = (*_SYSTEM, f"{stage.folder.resolve()}/", f"{stage.private.resolve()}/")
         libc = ctypes.CDLL(None, use_errno=True)
         inotify = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
         if inotify < 0:

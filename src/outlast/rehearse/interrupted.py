@@ -8,6 +8,7 @@ from functools import partial
 from outlast.rehearse.attempt import Attempt, Plan
 from outlast.rehearse.course import Beside, Neighbours
 from outlast.rehearse.display import Display
+from outlast.rehearse.elsewhere import Elsewhere
 from outlast.rehearse.profile import Profile
 from outlast.rehearse.scenario import (
     Happening,
@@ -37,6 +38,7 @@ def run_interrupted(
     retries: int,
     round_number: int,
     display: Display,
+    elsewhere: Elsewhere | None = None,
 ) -> tuple[list[Attempt], tuple[Interruption, ...]]:
     """Attempts, in the order of their numbers, and what was planned for them.
 
@@ -65,11 +67,11 @@ def run_interrupted(
                 plan = _next_plan(site, scenario, profile, attempts, round_number=round_number)
                 with display.working(f"attempt {number}" + (f", to meet {plan.name}" if plan else ", to its end")):
                     if plan is not None and plan.overlaps:
-                        one = _Overlapping(partial(run, number, plan=plan, start=start), beside)
+                        one = _Overlapping(partial(run, number, plan=plan, start=start, elsewhere=elsewhere), beside)
                         overlapping.append(one)
                         attempts.append(one.until_the_second(number))
                     else:
-                        attempts.append(run(number, plan=plan, start=start, beside=beside))
+                        attempts.append(run(number, plan=plan, start=start, beside=beside, elsewhere=elsewhere))
                 last = attempts[-1]
                 if last.succeeded or last.ended_by == "hung":
                     break

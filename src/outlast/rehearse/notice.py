@@ -9,6 +9,7 @@ from outlast.containers import processes
 from outlast.containers.calls import CallWatch, Operation
 from outlast.containers.container import Container, open_pidfd
 from outlast.containers.processes import Process
+from outlast.rehearse.elsewhere import LEAVES_FILES, Elsewhere
 
 _MOST_WATCHED = 256  # each takes a descriptor of ours
 _LEAVING_SECONDS = 5.0  # the kernel ends the rest of a namespace before its first process is gone
@@ -48,11 +49,14 @@ class _Seen:
 class Parting:
     """The moment at which the first process leaves by itself: the kernel holds it until it is known who is left behind.
 
-    In a namespace everybody ends with it, so that afterwards nobody can tell who had ended before.
+    In a namespace everybody ends with it, so that afterwards nobody can tell who had ended before. `elsewhere` is told
+    of files that are left outside of the copy.
     """
 
-    def __init__(self) -> None:
-        self.calls = CallWatch(self.passes, kinds=frozenset({"exit"}))
+    def __init__(self, elsewhere: Elsewhere | None = None) -> None:
+        kinds = frozenset({"exit"}) if elsewhere is None else LEAVES_FILES | {"exit"}
+        self.calls = CallWatch(self.passes, kinds=kinds)
+        self._elsewhere = elsewhere
         self.left_behind: tuple[LeftBehind, ...] | None = None
         self._watched: tuple[Container, Path] | None = None
 
@@ -62,6 +66,8 @@ class Parting:
 
     def passes(self, operation: Operation) -> bool:
         """Looks at the end of the first process; everything may happen."""
+        if self._elsewhere is not None:
+            self._elsewhere.passes(operation)
         if self._watched is not None and operation.kind == "exit":
             container, folder = self._watched
             if container.first_pid is not None and processes.has_thread(container.first_pid, operation.pid):

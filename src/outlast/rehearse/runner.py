@@ -240,6 +240,7 @@ class _Rehearsal:
         profile = replace(min(profiles, key=lambda one: one.seconds), saves=any(one.saves for one in profiles))
         scenario = self.script.scenario(request, saves=profile.saves, round_number=round_number)
         stage = self.site.make_stage(f"rehearsal-{round_number + 1}")
+        elsewhere = None if can_cut(self.site) else Elsewhere()  # else attempts that are cut tell
         attempts, scenario = run_interrupted(
             self.site,
             stage,
@@ -248,6 +249,7 @@ class _Rehearsal:
             retries=self.retries,
             round_number=round_number,
             display=self.display,
+            elsewhere=elsewhere,
         )
         results, nearest = self._compare_with_both(baselines, stage, attempts[-1], with_stdout=with_stdout)
         outcome = outcome_of(stage, attempts[-1].number)
@@ -265,6 +267,7 @@ class _Rehearsal:
             between_baselines=tuple(between),
             nearest=tuple(nearest),
             last_words=_last_words(stage, attempts),
+            elsewhere=tuple(sorted(elsewhere.read)) if elsewhere is not None and not request.real_store else (),
             outside=tuple(dict.fromkeys(url for batch in outcome.batches for url in batch.outside)),
             results_named=bool(request.results),
             items=account_of(baselines[0].stage, stage, attempts[-1].number),

@@ -14,6 +14,7 @@ from outlast.ports import Identity, Platform
 from outlast.rehearse.attempt import Attempt, Plan
 from outlast.rehearse.batch_life import end_leases
 from outlast.rehearse.course import ALONE, Beside, Conditions, run_attempt
+from outlast.rehearse.elsewhere import Elsewhere
 from outlast.rehearse.request import CannotRehearse, Limits, Request
 from outlast.rehearse.sandbox import CopyPlan, make_copy
 from outlast.rehearse.stage import FIRST_START, Stage, Start, environment_on, inherited_environment
@@ -92,7 +93,7 @@ class Site:
         number: int,
         *,
         watch: WriteWatch,
-        calls: CallWatch | None = None,
+        elsewhere: Elsewhere | None = None,
         plan: Plan | None = None,
         hung_seconds: float = float("inf"),
         start: Start = FIRST_START,
@@ -109,7 +110,7 @@ class Site:
                 isolated=self.isolated,
                 first_is_pid_1=self.procedure.first_is_pid_1,
                 view=self._view(stage, number, machine),
-                calls=calls,
+                elsewhere=elsewhere,
                 hung_seconds=hung_seconds,
                 beside=beside,
             )

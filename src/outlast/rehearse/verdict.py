@@ -50,6 +50,7 @@ class Evidence:
     between_baselines: tuple[Result, ...]
     nearest: tuple[Result, ...]
     last_words: str = ""
+    elsewhere: tuple[str, ...] = ()  # files outside of the copy that one attempt left and a later one read
     cuts: CutSaves | None = None
     baseline_writes: int = 0
     items: str | None = None  # what its workers did with their items
@@ -158,11 +159,13 @@ def _decide(evidence: Evidence) -> tuple[Verdict, list[str]]:
         return "not-survived", [*_name_different(evidence), *state]
     if evidence.missing_kinds:
         return "could-not-rehearse", [_too_short(evidence)]
-    return _decide_by_cuts(evidence) or ("survived", [*_own_failures(evidence)])
+    return _decide_by_operations(evidence) or ("survived", [*_own_failures(evidence)])
 
 
-def _decide_by_cuts(evidence: Evidence) -> tuple[Verdict, list[str]] | None:
+def _decide_by_operations(evidence: Evidence) -> tuple[Verdict, list[str]] | None:
     """What attempts showed that were held at their file operations; None if nothing was wrong."""
+    if evidence.elsewhere:
+        return "could-not-rehearse", [_elsewhere(evidence.elsewhere, evidence.facts)]
     cuts = evidence.cuts
     if cuts is None:
         return None
