@@ -1,9 +1,14 @@
 """What /proc tells about a process: its children, its command, the signals it handles, the files it writes."""
 
+import fcntl
 import os
+import signal
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+# PIDFD_GET_INFO and its answer (linux/pidfd.h, the first 64 bytes): mask, cgroup, ten ids, the wait status.
+_GET_INFO, _INFO, _EXIT = 0xC040FF0B, struct.Struct("QQ11Ii"), 1 << 3
 _SIGTERM_BIT = 1 << 14  # signal n is bit n-1 of the masks in /proc/PID/status
 # Helpers of Python's multiprocessing, which end when their pipe closes: nothing of the program is lost with them.
 _HARMLESS = ("multiprocessing.resource_tracker", "multiprocessing.semaphore_tracker", "multiprocessing.forkserver")
@@ -46,6 +51,17 @@ def descendants(pid: int) -> list[int]:
         found.append(one)
         todo.extend(children(one))
     return found
+
+
+def ended_by_itself(handle: int) -> bool:
+    """Whether the process of a pidfd has ended, and not by SIGKILL. Linux tells this from 6.15 on; False before."""
+    answer = bytearray(struct.pack("Q", _EXIT).ljust(_INFO.size, b"\0"))
+    try:
+        fcntl.ioctl(handle, _GET_INFO, answer)
+    except OSError:
+        return False
+    mask, *_, status = _INFO.unpack(answer)
+    return bool(mask & _EXIT) and not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL)
 
 
 def look_at(pid: int) -> Process | None:

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 
+from outlast.containers import processes
 from outlast.containers.container import Container, View
 from outlast.rehearse.attempt import Attempt, EndedBy, Plan, Sign, SignOfWork, add_events, read_events
 from outlast.rehearse.notice import NoticeView, NoticeWatch
@@ -142,6 +143,8 @@ class _Driver:
         self._order = count()
         self._waiting = list(plan.due) if plan is not None else []
         self._watching: NoticeWatch | None = None
+        self._heard_as: str | None = None  # the first process's command, once it is seen to handle SIGTERM
+        self._will_warn = plan is not None and any(one.kind == "SIGTERM" for one in plan.due)
         self._asleep: tuple[Due, float] | None = None
         self._began_at = container.started_at
 
@@ -150,6 +153,7 @@ class _Driver:
         hung_at = self._container.started_at + self._setting.hung_seconds
         while True:
             self._wake()
+            self._look_for_a_handler()
             self._begin_what_is_due()
             self._do_what_is_due()
             now = time.monotonic()
@@ -265,7 +269,16 @@ class _Driver:
         kills = (at for at, _, _, step in self._agenda if isinstance(step, Kill))
         progress.kill_due_at = next(kills, progress.kill_due_at)
         if self._watching is None:
-            self._watching = self._stack.enter_context(NoticeWatch(self._container, self._stage.folder))
+            watching = NoticeWatch(self._container, self._stage.folder, heard_as=self._heard_as)
+            self._watching = self._stack.enter_context(watching)
+
+    def _looks_for_a_handler(self) -> bool:
+        return self._will_warn and self._heard_as is None and self._watching is None
+
+    def _look_for_a_handler(self) -> None:
+        if self._looks_for_a_handler() and self._container.first_pid is not None:
+            first = processes.look_at(self._container.first_pid)
+            self._heard_as = first.command if first is not None and first.hears_sigterm else None
 
     def _wake(self) -> None:
         """The attempts beside this one, when it works; and this one, when the next one does."""
@@ -298,6 +311,8 @@ class _Driver:
     def _next_at(self) -> float:
         """When the next thing is to be done; soon, while a sign of work is looked for."""
         moments = [self._agenda[0][0]] if self._agenda else []
+        if self._looks_for_a_handler():
+            moments.append(time.monotonic() + _SAMPLE_SECONDS)
         if self._waiting and self._progress.killed_by is None:
             at = self._moment_of(self._waiting[0])
             moments.append(time.monotonic() + _LOOK_SECONDS if at is None else at)

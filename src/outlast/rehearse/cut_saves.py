@@ -29,6 +29,9 @@ _WHOLE_SAVES = (
     "make each save one step for whoever reads it: write it under a new name, close it, then os.replace(); "
     "what says that it is complete comes last, or is in the same file"
 )
+_WHOLE_STATE = (
+    f"if it differs wherever it is killed, a part of the state is not saved or not restored; else {_WHOLE_SAVES}"
+)
 _KEEP_THE_LAST = (
     "the last good save must stand until the next one is complete: write that under a new name, os.replace() it, and "
     "only then remove what is older; what was cut short must not be taken for it"
@@ -374,9 +377,9 @@ def _find_broken(job: Job, chain: Chain, when: _When) -> list[str]:
             continue
         found = [one for one in job.compare(stage, alone.cuts[-1].number) if not one.same]
         if found or not alone.finished:
-            return [_differs((found or different)[0], f"a kill just before `{alone.places[-1].before}`"), _WHOLE_SAVES]
+            return [_differs((found or different)[0], f"a kill just before `{alone.places[-1].before}`"), _WHOLE_STATE]
     together = ", ".join(f"`{cut.before}`" for cut in chain.places)
-    return [_differs(different[0], f"kills just before {together}, together,"), _WHOLE_SAVES]
+    return [_differs(different[0], f"kills just before {together}, together,"), _WHOLE_STATE]
 
 
 def _find_begun_again(job: Job, chain: Chain, when: _When) -> list[str]:

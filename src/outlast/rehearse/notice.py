@@ -45,13 +45,17 @@ class _Seen:
 
 
 class NoticeWatch:
-    """Looks at an attempt's processes again and again. Leaving the context gives its handles back."""
+    """Looks at an attempt's processes again and again. Leaving the context gives its handles back.
 
-    def __init__(self, container: Container, folder: Path) -> None:
+    `heard_as` is the command of the first process when it was seen to handle SIGTERM before; None if it was not. On its
+    way out it may handle nothing any more, as Python does not.
+    """
+
+    def __init__(self, container: Container, folder: Path, *, heard_as: str | None = None) -> None:
         self._container, self._folder = container, folder
         first = processes.look_at(container.first_pid) if container.first_pid else None
         self._first_command = first.command if first else "?"
-        self._first_hears = first is not None and first.hears_sigterm
+        self._first_hears = first is not None and (first.hears_sigterm or first.command == heard_as)
         self._hearing_child: str | None = None
         self._seen: dict[int, _Seen] = {}
         self._left_by_itself = False
@@ -110,8 +114,12 @@ class NoticeWatch:
             seen.writes = tuple(processes.files_written_by(process.pid, below=self._folder))
 
     def view(self, *, signalled: bool) -> NoticeView:
-        """What has been seen; processes count as left behind only when the first one left by itself."""
-        behind = [LeftBehind(seen.process.command, seen.writes) for seen in self._seen.values()]
+        """What has been seen; processes count as left behind only when the first one left by itself, and they did not."""
+        behind = [
+            LeftBehind(seen.process.command, seen.writes)
+            for seen in self._seen.values()
+            if not processes.ended_by_itself(seen.handle)
+        ]
         return NoticeView(
             first_command=self._first_command,
             first_hears=self._first_hears,
