@@ -30,7 +30,7 @@ _WHOLE_SAVES = (
     "what says that it is complete comes last, or is in the same file"
 )
 _WHOLE_STATE = (
-    f"if it differs wherever it is killed, a part of the state is not saved or not restored; else {_WHOLE_SAVES}"
+    f"a part of the state may be neither saved nor restored; if it differs after this kill alone, {_WHOLE_SAVES}"
 )
 _KEEP_THE_LAST = (
     "the last good save must stand until the next one is complete: write that under a new name, os.replace() it, and "

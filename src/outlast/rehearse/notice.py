@@ -114,7 +114,7 @@ class NoticeWatch:
             seen.writes = tuple(processes.files_written_by(process.pid, below=self._folder))
 
     def view(self, *, signalled: bool) -> NoticeView:
-        """What has been seen; processes count as left behind only when the first one left by itself, and they did not."""
+        """What has been seen; processes count as left behind only if the first one left by itself, and they did not."""
         behind = [
             LeftBehind(seen.process.command, seen.writes)
             for seen in self._seen.values()
