@@ -19,11 +19,10 @@ from outlast.rehearse.results import Result
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
 from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
-from outlast.rehearse.watch import is_passing
+from outlast.rehearse.watch import family, is_passing
 
 CHAINS = 6  # how often the job is begun again for places that it has not been killed at
 _KILLS = 10  # in one chain at most, as Cloud Run's maximum of retries; a place more costs a start and a save
-_NAME = re.compile(r"[0-9a-f]{8,}|\d+")  # what differs between the names of two saves
 _FACTOR, _FLOOR_SECONDS = 2.0, 20.0  # no further chain after so many times the job's own time, and so much
 _WHOLE_SAVES = (
     "make each save one step for whoever reads it: write it under a new name, close it, then os.replace(); "
@@ -142,7 +141,7 @@ class Knife:
         if self._left:
             self._see_what_follows(operation, name)
         source = self._name_of(operation.source) if operation.source else None
-        here = f"{operation.kind} {_NAME.sub('#', name)}".strip()
+        here = f"{operation.kind} {family(name)}".strip()
         before, row = self._before.get(operation.pid, ("", 0))
         row = row + 1 if before == here else 0
         self._before[operation.pid] = (here, row)
@@ -176,7 +175,7 @@ class Knife:
         if operation.pid != pid:
             return
         self._left = False
-        known = (f"open {_NAME.sub('#', name)}", 0) in self.seen
+        known = (f"open {family(name)}", 0) in self.seen
         if operation.kind == "open" and known and (operation.kind, operation.path) != (kind, path):
             self.saved_within = f"open {name}"
 
