@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from outlast.containers.calls import Answer, CallWatch, Operation, Signalled, can_watch
 from outlast.rehearse.attempt import tail
@@ -40,6 +40,7 @@ _ADDED, _ADDED_SHARE = 6, 0.2  # so many additions to an open file, after so muc
 # Half of its file operations come before the first kill. Of what one attempt did after that, this much of the whole
 # job's operations and time says that it began again: without that it does two thirds at most.
 _AGAIN, _AGAIN_SECONDS = 0.85, 0.6
+_HUNG = 4.0  # times as long as the whole job
 _STATE_LIKE = 3  # a file that one attempt writes anew so often is a state
 _FAILURES = 2  # in a row: it does not get over what the kill left
 
@@ -336,6 +337,8 @@ def cut_everywhere(job: Job, display: Display) -> CutSaves:
     whole = _count_operations(job, display) if job.to_resume else None
     if whole is not None:
         order.insert(0, _When(late, whole.operations // 2))
+        # Held at each operation, a job is slower than it was by itself.
+        job = replace(job, hung_seconds=max(job.hung_seconds, _HUNG * whole.seconds))
     for number in range(CHAINS):
         stage = job.site.make_stage(f"cut-saves-{number + 1}")
         with display.working(f"an attempt for each place in a save, {number + 1}"):
