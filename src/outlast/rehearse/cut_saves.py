@@ -39,7 +39,7 @@ _TEMPORARY = "$TMPDIR/"
 _ADDED, _ADDED_SHARE = 6, 0.2  # so many additions to an open file, after so much of the job's time, are a save
 # Half of its file operations come before the first kill. Of what one attempt did after that, this much of the whole
 # job's operations and time says that it began again: without that it does two thirds at most.
-_AGAIN, _AGAIN_SECONDS = 0.85, 0.6
+_ALL, _AGAIN, _AGAIN_SECONDS = 0.97, 0.85, 0.6
 _HUNG = 4.0  # times as long as the whole job
 _STATE_LIKE = 3  # a file that one attempt writes anew so often is a state
 _FAILURES = 2  # in a row: it does not get over what the kill left
@@ -413,12 +413,11 @@ def _find_begun_again(job: Job, chain: Chain, when: _When, whole: Cut) -> list[s
 
 
 def _is_again(chain: Chain, whole: Cut) -> bool:
+    """Whether all of it was done again, or nearly all, as the time says too: a start may write many small things."""
     most = chain.most
-    return (
-        bool(chain.places)
-        and most.operations >= _AGAIN * whole.operations
-        and most.work_seconds >= _AGAIN_SECONDS * whole.work_seconds
-    )
+    if not chain.places or most.operations < _AGAIN * whole.operations:
+        return False
+    return most.operations >= _ALL * whole.operations or most.work_seconds >= _AGAIN_SECONDS * whole.work_seconds
 
 
 def _differs(result: Result, after: str) -> str:
