@@ -307,7 +307,7 @@ def test_more_retries_than_the_platform_has_are_refused(tmp_path: Path) -> None:
     assert "cloud-run allows 10 at most" in done.stderr
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_a_stopped_rehearsal_leaves_no_copy_and_no_process(tmp_path: Path, sent: signal.Signals, code: int) -> None:
     folder = tmp_path / "project"
     folder.mkdir()

@@ -95,6 +95,14 @@ def test_sockets_and_fifos_are_passed_over(source: Path, tmp_path: Path) -> None
         assert copied(source, tmp_path / "copy") == {"job.py"}
 
 
+def test_links_that_lead_in_a_circle_or_nowhere_stay_what_they_are(source: Path, tmp_path: Path) -> None:
+    write(source, "job.py")
+    for name, target in (("a", "b"), ("b", "a"), ("gone", "../gone"), ("here", ".")):
+        (source / name).symlink_to(target)
+    assert copied(source, tmp_path / "copy") == {"job.py", "a", "b", "gone"}
+    assert (tmp_path / "copy" / "a").readlink() == Path("b")
+
+
 def test_the_size_counts_what_is_copied_only(source: Path) -> None:
     write(source, "four", ".git/more")
     assert plan_copy(source).bytes == 4

@@ -1,6 +1,7 @@
 """Scenarios in files: what they say is what happens, and what is wrong with one is said with its line and its key."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,8 @@ attempts:
         ("trace: {lives: [3], with: storm}", 1, "trace.with: 'storm' is nothing that happens on cloud-run"),
         ("trace:\n  file: nothing.json", 2, "/nowhere/nothing.json cannot be read: No such file or directory"),
         ("trace:\n  lives: [3s]\n  from: 1", 2, "trace: it has 1 interruptions, and none from number 1 on"),
+        ("trace: {lives: [0s, 0s]}", 1, "trace: these lives have no proportions"),
+        ("trace: {file: /dev/zero}", 1, "trace.file: /dev/zero cannot be read: [Errno 22] not a regular file"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line_and_its_key(text: str, line: int | None, said: str) -> None:
@@ -233,3 +236,13 @@ def test_a_file_that_is_no_trace_is_refused_with_its_place(text: str, tmp_path: 
     (tmp_path / "t").write_text(text)
     with pytest.raises(SettingsError, match=r"f.yaml:1: trace\.file: "):
         moments("{file: t}", tmp_path)
+
+
+def test_a_scenario_that_is_no_text_or_has_no_end_is_refused(tmp_path: Path) -> None:
+    procedure = procedure_on("cloud-run")
+    (tmp_path / "utf-16").write_bytes("attempts: [maintenance]".encode("utf-16"))
+    (tmp_path / "huge").write_bytes(b"#" * (5 << 20))
+    os.mkfifo(tmp_path / "fifo")
+    for name, why in (("utf-16", "no UTF-8"), ("huge", "more than"), ("fifo", "not a regular file")):
+        with pytest.raises(SettingsError, match=f"--scenario {name}: it cannot be read: .*{why}"):
+            load_scenario(name, folder=tmp_path, platform="cloud-run", procedure=procedure)

@@ -77,9 +77,11 @@ def rehearse(*, list_scenarios: bool, page: Path | None, yes: bool, as_json: boo
     if page is not None and not page.absolute().parent.is_dir():
         raise click.BadParameter(f"there is no folder {page.absolute().parent}", param_hint="--report")
     signal.signal(signal.SIGTERM, _stop)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as under nohup
+        signal.signal(signal.SIGHUP, _stop)
     console = Console(stderr=True)
     try:
-        request = Request(folder=Path.cwd(), platform=platform, **asked)  # the options have its names
+        request = Request(folder=_here(), platform=platform, **asked)  # the options have its names
         report = run_rehearsal(request, display=ConsoleDisplay(console), confirm=_asker(yes=yes))
     except SettingsError as error:
         raise click.UsageError(str(error)) from error
@@ -91,6 +93,15 @@ def rehearse(*, list_scenarios: bool, page: Path | None, yes: bool, as_json: boo
         sys.exit(EXIT_CODES["could-not-rehearse"])
     _show(report, console, as_json=as_json, page=page)
     sys.exit(report.exit_code)
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise SettingsError(
+            f"the current folder cannot be rehearsed: it is gone, or not to be read ({error})"
+        ) from error
 
 
 def _show(report: Report, console: Console, *, as_json: bool, page: Path | None) -> None:

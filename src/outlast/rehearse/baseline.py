@@ -14,7 +14,7 @@ from outlast.rehearse.results import Listing, Outcome, choose_results, list_file
 from outlast.rehearse.sandbox import CopyPlan
 from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
-from outlast.rehearse.watch import Write, WriteWatch, count_saves
+from outlast.rehearse.watch import Write, WriteWatch, count_saves, find_rotated
 
 _NAMED = 8
 _EARLY = 0.5
@@ -78,6 +78,9 @@ def run_baseline(site: Site, number: int, elsewhere: Elsewhere) -> Baseline:
     sinks = tuple(batch.sink.path for batch in batches if batch.sink is not None)
     profile = profile_of(attempt, recorded, writes, printed[0] if printed else None, sinks)
     paths = choose_results(stage.folder, before, site.request.results)
+    if not site.request.results:
+        rotated = find_rotated(writes, paths)
+        paths = [path for path in paths if path not in rotated]
     told_early = bool(told) and _is_early(max(told), attempt, profile, writes)
     if site.copies is None:
         set_aside(stage.folder, before, stage.made, also=paths)

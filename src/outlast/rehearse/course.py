@@ -330,10 +330,14 @@ class _Driver:
             self._watching.look()
         self._container.kill()
 
+    @property
+    def _is_yet_to_listen(self) -> bool:
+        return self._plan is not None and not self._listens and self._watching is None
+
     def _look_whether_it_listens(self) -> None:
         """Before a notice: many stop at their end, when all is done, and Python itself does."""
         first = self._container.first_pid
-        if self._plan is not None and not self._listens and self._watching is None and first is not None:
+        if self._is_yet_to_listen and first is not None:
             found = processes.look_at(first)
             self._listens = found is not None and found.hears_sigterm
 
@@ -342,6 +346,8 @@ class _Driver:
     def _next_at(self) -> float:
         """When the next thing is to be done; soon, while a sign of work is looked for."""
         moments = [self._agenda[0][0]] if self._agenda else []
+        if self._is_yet_to_listen:
+            moments.append(time.monotonic() + _SAMPLE_SECONDS)
         if self._waiting and self._progress.killed_by is None:
             at = self._moment_of(self._waiting[0])
             moments.append(time.monotonic() + _LOOK_SECONDS if at is None else at)

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from outlast.containers.calls import Answer, Operation, Signalled
 from outlast.containers.container import SHARED_MEMORY, can_hold_calls
@@ -21,7 +21,7 @@ from outlast.rehearse.results import Result
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
 from outlast.rehearse.site import Site
 from outlast.rehearse.stage import Stage
-from outlast.rehearse.watch import NUMBERED, is_passing
+from outlast.rehearse.watch import family, is_passing
 
 CHAINS = 6  # how often the job is begun again for places that it has not been killed at
 _KILLS = 10  # in one chain at most, as Cloud Run's maximum of retries; a place more costs a start and a save
@@ -30,16 +30,19 @@ _WHOLE_SAVES = (
     "make each save one step for whoever reads it: write it under a new name, close it, then os.replace(); "
     "what says that it is complete comes last, or is in the same file"
 )
+_WHOLE_STATE = (
+    f"a part of the state may be neither saved nor restored; if it differs after this kill alone, {_WHOLE_SAVES}"
+)
 _KEEP_THE_LAST = (
     "the last good save must stand until the next one is complete: write that under a new name, os.replace() it, and "
     "only then remove what is older; what was cut short must not be taken for it"
 )
 _TEMPORARY, _SHARED_MEMORY = "$TMPDIR/", f"{SHARED_MEMORY}/"
 _ADDED, _ADDED_SHARE = 6, 0.2  # so many additions to an open file, after so much of the job's time, are a save
-_HALF = 0.5  # of the work, before the first kill: a save that is lost after that shows in what is done again
-_AHEAD, _ALL = 0.3, 0.97  # the first attempt did so much of the work, and a later one all of it
-_TELLING = 4  # saves before it, at least: of fewer, one more or less is too much
-_AGAIN, _AGAIN_SECONDS = 0.5, 0.7  # it did so much of that again, and took so much of the whole job's time
+# Half of its file operations come before the first kill. Of what one attempt did after that, this much of the whole
+# job's operations and time says that it began again: without that it does two thirds at most.
+_ALL, _AGAIN, _AGAIN_SECONDS = 0.97, 0.85, 0.6
+_HUNG = 4.0  # times as long as the whole job
 _STATE_LIKE = 3  # a file that one attempt writes anew so often is a state
 _FAILURES = 2  # in a row: it does not get over what the kill left
 
@@ -60,7 +63,6 @@ class Cut:
     seconds: float
     exit_code: int
     operations: int
-    saves: int = 0  # how often it came to the place to which it came most often
     work_seconds: float = 0.0  # from its first file operation
     place: Place | None = None
     before: str | None = None
@@ -106,19 +108,20 @@ class Knife:
     """Decides at each file operation whether the attempt is killed there. `wanted`: only at this place.
 
     With `late_seconds`, not within the first save of an attempt: each attempt gets ahead, and a save before stands. So
-    much later, what is added to an open file is a save. With `not_before_seconds`, not before so much time.
+    much later, what is added to an open file is a save. With `not_before`, not before so many operations.
     """
 
     stage: Stage
     done: frozenset[Place]
     late_seconds: float | None
     wanted: Place | None = None
-    not_before_seconds: float = 0.0  # after its first file operation
+    not_before: int = 0
     blunt: bool = False  # only looks
     left: Elsewhere | None = None  # by the attempts of its chain
     warn: Callable[[], bool] | None = None  # called at the place instead of holding it; whether a signal was sent
     seen: Counter[Place] = field(default_factory=Counter)
     cut: tuple[Place, str] | None = None
+    operations: int = 0
     begun: int = field(default_factory=lambda: os.eventfd(0))  # readable when the cut has come
     elsewhere: Counter[str] = field(default_factory=Counter)
     first_pid: int | None = None
@@ -146,12 +149,13 @@ class Knife:
         if self._left:
             self._see_what_follows(operation, name)
         source = self._name_of(operation.source) if operation.source else None
-        here = f"{operation.kind} {NUMBERED.sub('#', name)}".strip()
+        here = f"{operation.kind} {family(name)}".strip()
         before, row = self._before.get(operation.pid, ("", 0))
         row = row + 1 if before == here else 0
         self._before[operation.pid] = (here, row)
         place = (here, row if row == 0 else 1 + (row - 1) % _PARTS)
         self.seen[place] += 1
+        self.operations += 1
         self.first_at = self.first_at or operation.at
         if (
             self.blunt
@@ -180,7 +184,7 @@ class Knife:
         if operation.pid != pid:
             return
         self._left = False
-        known = (f"open {NUMBERED.sub('#', name)}", 0) in self.seen
+        known = (f"open {family(name)}", 0) in self.seen
         if operation.kind == "open" and known and (operation.kind, operation.path) != (kind, path):
             self.saved_within = f"open {name}"
 
@@ -188,7 +192,7 @@ class Knife:
         """Whether a save has been made in this attempt, if one is asked for. A file that is kept open shows none."""
         if self.late_seconds is None:
             return True
-        if now - self.first_at < self.not_before_seconds:
+        if self.operations < self.not_before:
             return False
         begun = max((count for place, count in self.seen.items() if not place[1]), default=0)
         added = sum(count for place, count in self.seen.items() if place[1])
@@ -230,12 +234,12 @@ def run_chain(
     late_seconds: float | None,
     hung_seconds: float,
     wanted: Place | None = None,
-    half_seconds: float | None = None,
+    half: int = 0,
 ) -> Chain:
     """Attempts until one ends well, fails twice in a row, hangs, or so many were killed. `wanted`: one kill, there.
 
-    With `half_seconds` the first attempt works for so long before it is killed, and the others are killed as soon as
-    they come to a new place, so that nearly all that the first one did not do is left for the last one.
+    With `half` the first attempt does so many operations before it is killed, and the others are killed as soon as they
+    come to a new place, so that nearly all that the first one did not do is left for one of them.
     """
     cuts: list[Cut] = []
     met: set[Place] = set()
@@ -244,16 +248,8 @@ def run_chain(
     while True:
         killed = {cut.place for cut in cuts if cut.place is not None}
         enough = len(killed) >= _KILLS or (wanted is not None and bool(killed))
-        first = half_seconds is None or not cuts
-        knife = Knife(
-            stage,
-            done | killed,
-            late_seconds if first else None,
-            wanted,
-            half_seconds or 0.0,
-            blunt=enough,
-            left=left,
-        )
+        late = late_seconds if not (half and cuts) else None
+        knife = Knife(stage, done | killed, late, wanted, half, blunt=enough, left=left)
         with left.watching(stage):
             cut = _run(site, stage, len(cuts), knife, hung_seconds)
         cuts.append(cut)
@@ -277,8 +273,7 @@ def _run(site: Site, stage: Stage, number: int, knife: Knife, hung_seconds: floa
         seconds=now - container.started_at,
         work_seconds=now - (knife.first_at or now),
         exit_code=code,
-        operations=sum(knife.seen.values()),
-        saves=max(knife.seen.values(), default=0),
+        operations=knife.operations,
         place=place,
         before=before,
         hung=not (ended or cut),
@@ -305,13 +300,11 @@ class CutSaves:
 @dataclass(frozen=True, slots=True)
 class Job:
     """What is known of the job: `compare` judges a stage after its last attempt against the uninterrupted run, which
-    took `seconds`, `work_seconds` of them after its first sign of work. `to_resume`: it saves, and nothing has shown
-    yet that it goes on from that."""
+    took `seconds`. `to_resume`: it saves, and nothing has shown yet that it goes on from that."""
 
     site: Site
     compare: Callable[[Stage, int], list[Result]]
     seconds: float
-    work_seconds: float
     hung_seconds: float
     to_resume: bool
 
@@ -321,7 +314,7 @@ class _When:
     """When attempts are killed: see run_chain."""
 
     late_seconds: float | None
-    half_seconds: float | None = None
+    half: int = 0
 
     def chain(self, job: Job, stage: Stage, done: frozenset[Place], wanted: Place | None = None) -> Chain:
         return run_chain(
@@ -331,31 +324,38 @@ class _When:
             late_seconds=self.late_seconds,
             hung_seconds=job.hung_seconds,
             wanted=wanted,
-            half_seconds=self.half_seconds,
+            half=self.half,
         )
 
 
 def cut_everywhere(job: Job, display: Display) -> CutSaves:
     """Chains until every place was met, something broke, or as much time was spent as the job takes twice.
 
-    The first one is cut when half of the work is done. While chains meet new places, each attempt is killed where a
-    save before stands; then also where none does.
+    Where it is not known that the job goes on from what it saved, the first one is cut when half of the work is done.
+    While chains meet new places, each attempt is killed where a save before stands; then also where none does.
     """
     done: frozenset[Place] = frozenset()
     places: list[str] = []
     elsewhere: Counter[str] = Counter()
     started = time.monotonic()
     late = _ADDED_SHARE * job.seconds
-    order = [_When(late, _HALF * job.work_seconds), _When(late), _When(None)]
+    order = [_When(late), _When(None)]
+    whole = _count_operations(job, display) if job.to_resume else None
+    if whole is not None:
+        order.insert(0, _When(late, whole.operations // 2))
+        # Held at each operation, a job is slower than it was by itself.
+        job = replace(job, hung_seconds=max(job.hung_seconds, _HUNG * whole.seconds))
     for number in range(CHAINS):
         stage = job.site.make_stage(f"cut-saves-{number + 1}")
         with display.working(f"an attempt for each place in a save, {number + 1}"):
             chain = order[0].chain(job, stage, done)
-            broken = _find_broken(job, chain, order[0]) or _find_begun_again(job, chain, order[0])
+            broken = _find_broken(job, chain, order[0])
+            if not broken and whole is not None and order[0].half:
+                broken = _find_begun_again(job, chain, order[0], whole)
         places += [str(cut.before) for cut in chain.places]
         done |= {cut.place for cut in chain.places if cut.place is not None}
         elsewhere |= chain.elsewhere
-        if order[0].half_seconds is not None or not chain.places:
+        if order[0].half or not chain.places:
             order = order[1:] or order
         if broken or not chain.left or time.monotonic() - started > _FACTOR * job.seconds + _FLOOR_SECONDS:
             break
@@ -387,17 +387,21 @@ def _find_broken(job: Job, chain: Chain, when: _When) -> list[str]:
             continue
         found = [one for one in job.compare(stage, alone.cuts[-1].number) if not one.same]
         if found or not alone.finished:
-            return [_differs((found or different)[0], f"a kill just before `{alone.places[-1].before}`"), _WHOLE_SAVES]
+            return [_differs((found or different)[0], f"a kill just before `{alone.places[-1].before}`"), _WHOLE_STATE]
     together = ", ".join(f"`{cut.before}`" for cut in chain.places)
-    return [_differs(different[0], f"kills just before {together}, together,"), _WHOLE_SAVES]
+    return [_differs(different[0], f"kills just before {together}, together,"), _WHOLE_STATE]
 
 
-def _find_begun_again(job: Job, chain: Chain, when: _When) -> list[str]:
-    """Whether an attempt did again what the first one had done and saved, and after which kill that is so."""
-    if not job.to_resume or when.half_seconds is None or chain.most.operations <= chain.cuts[0].operations:
-        return []
+def _count_operations(job: Job, display: Display) -> Cut | None:
+    """One run of the whole job; None if that went wrong."""
     stage = job.site.make_stage("whole")
-    whole = _run(job.site, stage, 0, Knife(stage, frozenset(), None, blunt=True), job.hung_seconds)
+    with display.working("a run to count the file operations"):
+        whole = _run(job.site, stage, 0, Knife(stage, frozenset(), None, blunt=True), job.hung_seconds)
+    return whole if whole.exit_code == 0 else None
+
+
+def _find_begun_again(job: Job, chain: Chain, when: _When, whole: Cut) -> list[str]:
+    """Whether an attempt did again what the first one had done and saved, and after which kill that is so."""
     if not _is_again(chain, whole):
         return []
     alone = chain
@@ -415,20 +419,11 @@ def _find_begun_again(job: Job, chain: Chain, when: _When) -> list[str]:
 
 
 def _is_again(chain: Chain, whole: Cut) -> bool:
-    """Whether all was done again; or, of what the first attempt did, so much that no step of a start explains it.
-
-    Where the first one had done all, nothing was left to go on from: a job may remove its saves at its end.
-    """
-    first, most = chain.cuts[0], chain.most
-    if whole.exit_code != 0 or first.operations >= _ALL * whole.operations:
+    """Whether all of it was done again, or nearly all, as the time says too: a start may write many small things."""
+    most = chain.most
+    if not chain.places or most.operations < _AGAIN * whole.operations:
         return False
-    if most.operations >= _ALL * whole.operations and first.operations >= _AHEAD * whole.operations:
-        return True
-    return (
-        first.saves >= _TELLING
-        and most.operations > whole.operations - _AGAIN * first.operations
-        and most.work_seconds > _AGAIN_SECONDS * whole.work_seconds
-    )
+    return most.operations >= _ALL * whole.operations or most.work_seconds >= _AGAIN_SECONDS * whole.work_seconds
 
 
 def _differs(result: Result, after: str) -> str:

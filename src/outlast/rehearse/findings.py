@@ -150,5 +150,8 @@ def find_in_progress(
 def _never_saves(before: Sequence[Attempt], lost: str) -> str:
     if any(one.kind == "SIGTERM" and one.exit_code != 0 and one.writes for one in before):
         return "it was seen to write only as it left: an end without notice costs all the work; save now and then, too"
-    seen = "it was not seen to save: each attempt began again, and an interruption costs all the work so far"
+    seen = (
+        "it was not seen to save (memory mapped to files does not show): each attempt began again, and an interruption "
+        "costs all the work so far"
+    )
     return f"{seen} ({lost} here); save now and then, and begin from what was saved"

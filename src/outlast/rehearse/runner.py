@@ -199,7 +199,6 @@ class _Rehearsal:
             site=self.site,
             compare=compare,
             seconds=evidence.baseline_seconds,
-            work_seconds=first.profile.work_seconds,
             hung_seconds=self.site.limits.hung_seconds(evidence.baseline_seconds),
             to_resume=evidence.saves
             and not batches  # a queue knows what is done

@@ -56,7 +56,7 @@ def _plan_folder(plan: CopyPlan, folder: Path, name: Path, rules: IgnoreRules, a
     rules = rules.entering(folder)
     for entry in sorted(os.scandir(folder), key=lambda one: one.name):
         path, inside = Path(entry.path), name / entry.name
-        is_folder = entry.is_dir()
+        is_folder = _is_folder(entry)
         if is_left_out(path, is_folder=is_folder):
             continue
         if rules.ignores(path, is_folder=is_folder and not entry.is_symlink()):
@@ -71,6 +71,16 @@ def _plan_folder(plan: CopyPlan, folder: Path, name: Path, rules: IgnoreRules, a
             _plan_folder(plan, path, inside, rules, (*above, real))
         else:
             _plan_file(plan, path, inside)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Not so a link that leads in a circle."""
+    try:
+        return entry.is_dir()
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return False
 
 
 def _plan_file(plan: CopyPlan, path: Path, inside: Path) -> None:
@@ -95,7 +105,10 @@ def _keep_as_link(plan: CopyPlan, path: Path, inside: Path) -> bool:
 
     What a link brings in from outside is copied: the program may write through it.
     """
-    target = path.resolve()
+    try:
+        target = path.resolve(strict=True)
+    except (OSError, RuntimeError):  # it leads nowhere, or in a circle, which was a RuntimeError before Python 3.13
+        target = Path(os.path.normpath(path.parent / path.readlink()))
     if target.exists() and not target.is_relative_to(plan.source):
         return False
     if target.is_relative_to(plan.source):

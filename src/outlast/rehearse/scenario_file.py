@@ -9,7 +9,7 @@ from outlast.registry import PLATFORMS
 from outlast.rehearse.scenario import Happening, Interruption, Moment, Scenario, Value
 from outlast.rehearse.traces import TRACE_KEYS, read_trace
 from outlast.rehearse.words import Procedure, Setting, Word, goes_on
-from outlast.rehearse.yaml_keys import Key, did_you_mean, parse_yaml
+from outlast.rehearse.yaml_keys import MOST_CHARACTERS, Key, did_you_mean, parse_yaml, read_text
 
 _TOP_KEYS = ("about", "platforms", "given", "speed", "attempts", "trace")
 _MOMENTS = ("at", "after")
@@ -42,8 +42,10 @@ def load_scenario(asked: str, *, folder: Path, platform: str, procedure: Procedu
         return read_scenario(known[named], f"{named}{_SUFFIX}", asked, folder, platform=platform, procedure=procedure)
     path = folder / asked
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, most_bytes=4 * MOST_CHARACTERS)
     except (OSError, ValueError) as error:
+        if path.exists():
+            raise SettingsError(f"--scenario {asked}: it cannot be read: {error}") from error
         names = ", ".join(name for name, _ in scenarios_for(platform))
         raise SettingsError(
             f"--scenario {asked}: there is no such file, nor a scenario of that name for {platform}; there are {names}"

@@ -7,10 +7,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from outlast.rehearse.scenario import Moment
-from outlast.rehearse.yaml_keys import Key
+from outlast.rehearse.yaml_keys import Key, read_text
 
 TRACE_KEYS = ("file", "lives", "take", "from", "as", "with")
 _USUAL_NUMBER = 5
+_MOST_BYTES = 64 << 20
 
 
 def read_trace(key: Key, fields: dict[str, Key], folder: Path) -> list[Moment]:
@@ -30,6 +31,8 @@ def read_trace(key: Key, fields: dict[str, Key], folder: Path) -> list[Moment]:
         key.wrong(f"it has {len(lives)} interruptions, and none from number {start} on")
     if "as" in fields and fields["as"].choice(("spacing", "seconds")) == "seconds":
         return [Moment(seconds=seconds) for seconds in chosen]
+    if not 0 < sum(chosen) < float("inf"):
+        key.wrong("these lives have no proportions: all of them together must last for some time")
     rest = sum(chosen) / len(chosen)  # the last machine, which ends the job, lives as long as the others did
     left = sum(chosen) + rest
     moments = []
@@ -43,11 +46,9 @@ def _from_file(fields: dict[str, Key], folder: Path) -> list[float]:
     key = fields["file"]
     path = folder / key.text()
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        key.wrong(f"{path} cannot be read: {error.strerror}")
-    except ValueError:
-        key.wrong(f"{path} cannot be read: it is no text in UTF-8")
+        text = read_text(path, most_bytes=_MOST_BYTES)
+    except (OSError, ValueError) as error:
+        key.wrong(f"{path} cannot be read: {error}")
     lives = (
         _from_json(key, text) if text.lstrip().startswith("{") else _from_rows(key, list(csv.reader(text.splitlines())))
     )

@@ -23,6 +23,8 @@ from outlast.rehearse.results import STDOUT, Result
 from outlast.rehearse.scenario import Interruption, kinds_needed
 
 Verdict = Literal["survived", "not-survived", "could-not-rehearse"]
+_NAMED = 8
+_NAME_RESULTS = "if such a file is no result (a log, say), name those that are with --result PATH"
 EXIT_CODES: dict[Verdict, int] = {"survived": 0, "not-survived": 1, "could-not-rehearse": 2}
 
 _STATE = (
@@ -216,12 +218,14 @@ def last_failure(attempts: Sequence[Attempt]) -> Attempt | None:
 
 
 def _name_different(evidence: Evidence) -> Iterator[str]:
-    for result in evidence.different:
+    for result in evidence.different[:_NAMED]:
         yield f"{result.path} is not what the uninterrupted run made: {result.detail}"
+    if more := evidence.different[_NAMED:]:
+        yield f"{len(more)} more results are not either: {more[0].path} and so on"
     if evidence.results_named:
         return
     if any(result.path != STDOUT and not result.path.startswith((QUEUE, SINK)) for result in evidence.different):
-        yield "if such a file is no result (a log, say), name those that are with --result PATH"
+        yield _NAME_RESULTS
 
 
 def _not_deterministic(evidence: Evidence) -> Iterator[str]:

@@ -5,7 +5,7 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -65,6 +65,27 @@ class SaveFilter:
 def is_passing(path: str) -> bool:
     """Files that Python makes by itself."""
     return path.endswith(".pyc") or "__pycache__/" in path
+
+
+def family(name: str) -> str:
+    """What the names of one thing have in common when it is written again and again: all but the numbers."""
+    return NUMBERED.sub("#", name)
+
+
+def find_rotated(writes: Iterable[Write], left: Collection[str]) -> set[str]:
+    """Of the files that are left, older ones of those that a program removes in turn, as it does with checkpoints.
+
+    Which of them are left depends on when it saved, and so on when it was interrupted. The newest is not among them.
+    """
+    families: dict[str, list[str]] = {}
+    for name in dict.fromkeys(write.path for write in writes):
+        families.setdefault(family(name), []).append(name)
+    rotated: set[str] = set()
+    for names in families.values():
+        kept = [name for name in names if name in left]
+        if 0 < len(kept) < len(names) and names[-len(kept) :] == kept:
+            rotated.update(kept[:-1])
+    return rotated
 
 
 class WriteWatch(FileSystemEventHandler):

@@ -1,8 +1,12 @@
 """Reads YAML key by key, so that what is wrong with it is said with the file, the line and the key."""
 
+import errno
+import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import NoReturn
 
 import yaml
@@ -12,7 +16,7 @@ from outlast.errors import SettingsError
 
 _NULL, _TEXT = "tag:yaml.org,2002:null", "tag:yaml.org,2002:str"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-_MOST_CHARACTERS = 1 << 20
+MOST_CHARACTERS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +119,25 @@ class Key:
         return number
 
 
+def read_text(path: Path, *, most_bytes: int) -> str:
+    """The text of a file. Raises OSError where there is none, or one that is too large, or has no end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a FIFO that nobody writes to would never open
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise OSError(errno.EFBIG, f"more than {most_bytes} bytes", str(path))
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise OSError(errno.EILSEQ, f"no UTF-8: {error}", str(path)) from error
+
+
 def parse_yaml(text: str, file: str) -> Key:
     """The whole document; raises SettingsError with the line where it is no YAML, or too much of it."""
-    if len(text) > _MOST_CHARACTERS:
-        raise SettingsError(f"{file}: more than {_MOST_CHARACTERS} characters are no scenario")
+    if len(text) > MOST_CHARACTERS:
+        raise SettingsError(f"{file}: more than {MOST_CHARACTERS} characters are no scenario")
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
