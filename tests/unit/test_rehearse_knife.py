@@ -27,18 +27,3 @@ def test_an_operation_is_held_for_a_notice_only_if_the_notice_comes_there(tmp_pa
         assert select.select([knife.begun], [], [], 0)[0] == [knife.begun]
     finally:
         os.close(knife.begun)
-
-
-def test_b07_versions_are_those_that_an_attempt_itself_made(tmp_path: Path) -> None:
-    knife, state = knife_for(tmp_path), tmp_path / "state"
-    try:
-        state.write_text("from before")
-        for text in ("1", "2", "3"):
-            knife.passes(Operation("open", str(state), None, 1, 0.0))
-            state.write_text(text)
-        knife.passes(Operation("rename", str(state), str(tmp_path / "new"), 1, 0.0))
-        state.unlink()
-        knife.passes(Operation("open", str(state), None, 1, 0.0))
-        assert len(set(knife.versions["state"])) == len(knife.versions["state"]) == 3
-    finally:
-        os.close(knife.begun)

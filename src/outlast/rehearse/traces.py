@@ -47,7 +47,9 @@ def _from_file(fields: dict[str, Key], folder: Path) -> list[float]:
     path = folder / key.text()
     try:
         text = read_text(path, most_bytes=_MOST_BYTES)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        key.wrong(f"{path} cannot be read: {error.strerror}")
+    except ValueError as error:
         key.wrong(f"{path} cannot be read: {error}")
     lives = (
         _from_json(key, text) if text.lstrip().startswith("{") else _from_rows(key, list(csv.reader(text.splitlines())))
