@@ -101,7 +101,7 @@ attempts:
         ("trace:\n  file: nothing.json", 2, "/nowhere/nothing.json cannot be read: No such file or directory"),
         ("trace:\n  lives: [3s]\n  from: 1", 2, "trace: it has 1 interruptions, and none from number 1 on"),
         ("trace: {lives: [0s, 0s]}", 1, "trace: these lives have no proportions"),
-        ("trace: {file: /dev/zero}", 1, "trace.file: /dev/zero cannot be read: [Errno 22] not a regular file"),
+        ("trace: {file: /dev/zero}", 1, "trace.file: /dev/zero cannot be read: not a regular file"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line_and_its_key(text: str, line: int | None, said: str) -> None:
