@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from outlast.containers.calls import Answer, Operation, Signalled
 from outlast.containers.container import SHARED_MEMORY, can_hold_calls
@@ -42,6 +43,7 @@ _ADDED, _ADDED_SHARE = 6, 0.2  # so many additions to an open file, after so muc
 # Half of its file operations come before the first kill. Of what one attempt did after that, this much of the whole
 # job's operations and time says that it began again: without that it does two thirds at most.
 _ALL, _AGAIN, _AGAIN_SECONDS = 0.97, 0.85, 0.6
+_END = "exit"  # where the first process leaves by itself
 _HUNG = 4.0  # times as long as the whole job
 _STATE_LIKE = 3  # a file that one attempt writes anew so often is a state
 _FAILURES = 2  # in a row: it does not get over what the kill left
@@ -87,11 +89,6 @@ class Chain:
     @property
     def finished(self) -> bool:
         return bool(self.cuts) and self.cuts[-1].exit_code == 0
-
-    @property
-    def most(self) -> Cut:
-        """The attempt that did most, of those that came after the first one, where there are any."""
-        return max(self.cuts[1:] or self.cuts, key=lambda cut: cut.operations)
 
     @property
     def places(self) -> list[Cut]:
@@ -200,7 +197,7 @@ class Knife:
 
     def _is_the_end(self, operation: Operation) -> bool:
         """Of the first process, when all is done and nobody knows it yet. A notice there is no use."""
-        return operation.kind == "exit" and operation.pid == self.first_pid and self.warn is None
+        return operation.kind == _END and operation.pid == self.first_pid and self.warn is None
 
     def _name_of(self, path: str) -> str | None:
         """Relative to the copy; None for what is no file of the job's."""
@@ -402,28 +399,31 @@ def _count_operations(job: Job, display: Display) -> Cut | None:
 
 def _find_begun_again(job: Job, chain: Chain, when: _When, whole: Cut) -> list[str]:
     """Whether an attempt did again what the first one had done and saved, and after which kill that is so."""
-    if not _is_again(chain, whole):
+    if _began_again(chain, whole) is None:
         return []
-    alone = chain
     for cut in chain.places:
         stage = job.site.make_stage(f"{chain.stage.name}-again-{cut.number}")
         alone = when.chain(job, stage, frozenset(), cut.place)
-        if alone.places and _is_again(alone, whole):
-            break
-    else:
-        return []
-    first, most = alone.cuts[0], alone.most
-    seen = f"it saves, but after a kill just before `{first.before}` attempt {most.number} began again"
-    counted = f"{most.operations} file operations of {whole.operations}, though {first.operations} were done before"
-    return [f"{seen} ({counted}). Load what was saved before the work begins", _KEEP_THE_LAST]
+        again = _began_again(alone, whole)
+        if again is not None:
+            first = alone.cuts[0]
+            seen = f"it saves, but after a kill just before `{first.before}` attempt {again.number} began again"
+            counted = f"{again.operations} file operations of {whole.operations}, though {first.operations} were done"
+            return [f"{seen} ({counted} before). Load what was saved before the work begins", _KEEP_THE_LAST]
+    return []
 
 
-def _is_again(chain: Chain, whole: Cut) -> bool:
-    """Whether all of it was done again, or nearly all, as the time says too: a start may write many small things."""
-    most = chain.most
-    if not chain.places or most.operations < _AGAIN * whole.operations:
-        return False
-    return most.operations >= _ALL * whole.operations or most.work_seconds >= _AGAIN_SECONDS * whole.work_seconds
+def _began_again(chain: Chain, whole: Cut) -> Cut | None:
+    """The attempt that did all of it again, or nearly all, as the time says too: a start may write many small things.
+
+    None that came after a kill at the very end: all was done, and a job may remove its saves then.
+    """
+    resumed = (cut for before, cut in pairwise(chain.cuts) if before.before != _END)
+    most = max(resumed, key=lambda cut: cut.operations, default=None)
+    if most is None or most.operations < _AGAIN * whole.operations:
+        return None
+    is_all = most.operations >= _ALL * whole.operations
+    return most if is_all or most.work_seconds >= _AGAIN_SECONDS * whole.work_seconds else None
 
 
 def _differs(result: Result, after: str) -> str:
