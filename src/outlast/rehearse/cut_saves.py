@@ -283,7 +283,8 @@ class CutSaves:
     """What came of it: `places` where attempts were killed, `broken` as reasons, `left` places that no time was for.
 
     `elsewhere` are files outside of the copy that were saved again and again, as a state is; `temporary` are those on
-    an attempt's own disk. `stopped`: an attempt of a run with many notices left on one, with work left.
+    an attempt's own disk. `notices`: where those of a run with many came; `stopped`: an attempt of it left on one, with
+    work left.
     """
 
     places: tuple[str, ...]
@@ -292,6 +293,7 @@ class CutSaves:
     elsewhere: tuple[str, ...] = ()
     temporary: tuple[str, ...] = ()
     stopped: bool = False
+    notices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,11 +42,18 @@ class Warned:
         return f"at `{self.before}`" if self.before is not None else "between two saves"
 
 
-def warn_often(job: Job, display: Display) -> tuple[list[str], bool]:
-    """What went wrong in a run of the job whose attempts are ended by notices, as reasons; none if all went well.
+@dataclass(frozen=True, slots=True)
+class ManyNotices:
+    """What came of it: `broken` as reasons; whether an attempt `stopped` on its notice, with work left; and where they
+    came."""
 
-    And whether one of them stopped on its notice, with work left.
-    """
+    broken: tuple[str, ...]
+    stopped: bool
+    places: tuple[str, ...]
+
+
+def warn_often(job: Job, display: Display) -> ManyNotices:
+    """A run of the job whose attempts are ended by notices."""
     stage = job.site.make_stage("many-notices")
     chance = random.Random(f"{job.site.request.seed}/notices")  # noqa: S311 - a plan, not a secret
     attempts: list[Warned] = []
@@ -65,7 +72,11 @@ def warn_often(job: Job, display: Display) -> tuple[list[str], bool]:
     reasons = _judge(job.site, attempts, job.compare(stage, attempts[-1].number))
     # A signal in the middle of an operation may make that fail, which ends a program that does not stop, too.
     stopped = (one for one in attempts if one.noticed and one.before is None and not one.killed)
-    return reasons, any(one.exit_code != 0 for one in stopped)
+    return ManyNotices(
+        broken=tuple(reasons),
+        stopped=any(one.exit_code != 0 for one in stopped),
+        places=tuple(one.where for one in attempts if one.noticed),
+    )
 
 
 def _judge(site: Site, attempts: list[Warned], results: list[Result]) -> list[str]:

@@ -103,7 +103,11 @@ def _cuts(report: Report) -> Child:
         return None
     left_out = len(report.cut_saves) - _MOST_RESULTS
     return [
-        tag("p", f"Also killed once at each of {len(report.cut_saves)} places of its saves, and begun again."),
+        tag(
+            "p",
+            f"Also killed once at each of {len(report.cut_saves)} places of its saves, and begun again; and given "
+            f"{len(report.more_notices)} more notices.",
+        ),
         tag(
             "details",
             tag("summary", "The places"),

@@ -45,6 +45,7 @@ class Report:
     baseline_exit_code: int | None = None
     attempts: tuple[Attempt, ...] = ()
     cut_saves: tuple[str, ...] = ()
+    more_notices: tuple[str, ...] = ()
     results: tuple[Result, ...] = ()
     output: tuple[str, ...] = ()
     kept: Path | None = None
@@ -121,6 +122,7 @@ def as_object(report: Report) -> dict[str, Any]:
             if attempt.kind is not None
         ],
         "cut_saves": list(report.cut_saves),
+        "more_notices": list(report.more_notices),
         "results": [{"path": one.path, "same": one.same, "detail": one.detail} for one in report.results],
         "lost_seconds": _rounded(report.lost_seconds),
         "goodput": _rounded(report.goodput),
@@ -153,7 +155,9 @@ def print_report(report: Report, console: Console) -> None:
     if report.attempts:
         parts += [f"attempts on {report.platform}, seed {report.seed}", _attempts_table(report), ""]
     if report.cut_saves:
-        parts += [f"and killed once at each of {len(report.cut_saves)} places of its saves", ""]
+        parts.append(f"and killed once at each of {len(report.cut_saves)} places of its saves")
+        within = sum(where.startswith("at ") for where in report.more_notices)
+        parts += [f"and given {len(report.more_notices)} more notices, {within} of them in the middle of a save", ""]
     if report.results:
         parts += ["results, against the uninterrupted run", _results_table(report), ""]
     if report.output:

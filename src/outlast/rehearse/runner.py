@@ -211,8 +211,8 @@ class _Rehearsal:
             more = cut_batches(job, batches, self.display)
             cuts = replace(cuts, places=(*cuts.places, *more.places), broken=more.broken)
         if not cuts.broken and cuts.places and own_files:
-            broken, stopped = warn_often(job, self.display)
-            cuts = replace(cuts, broken=tuple(broken), stopped=stopped)
+            notices = warn_often(job, self.display)
+            cuts = replace(cuts, broken=notices.broken, stopped=notices.stopped, notices=notices.places)
         if self.site.request.real_store:  # what lies elsewhere is meant to
             cuts = replace(cuts, elsewhere=())
         return replace(evidence, cuts=cuts)
@@ -314,6 +314,7 @@ class _Rehearsal:
             baseline_exit_code=first.attempt.exit_code,
             attempts=evidence.attempts,
             cut_saves=evidence.cuts.places if evidence.cuts else (),
+            more_notices=evidence.cuts.notices if evidence.cuts else (),
             results=evidence.results,
             output=output,
             kept=self.kept,
