@@ -85,6 +85,7 @@ class Chain:
     cuts: tuple[Cut, ...]
     left: frozenset[Place]
     elsewhere: Counter[str]  # files outside of the copy, and how often one attempt wrote each anew
+    wrong: tuple[Result, ...] = ()  # what the last attempt had made otherwise when it was killed at its very end
 
     @property
     def finished(self) -> bool:
@@ -232,9 +233,11 @@ def run_chain(
     hung_seconds: float,
     wanted: Place | None = None,
     half: int = 0,
+    compare: Callable[[Stage, int], list[Result]],
 ) -> Chain:
     """Attempts until one ends well, fails twice in a row, hangs, or so many were killed. `wanted`: one kill, there.
 
+    One that is killed at its very end had done all: it is compared at once, for the next one may mend what is wrong.
     With `half` the first attempt does so many operations before it is killed, and the others are killed as soon as they
     come to a new place, so that nearly all that the first one did not do is left for one of them.
     """
@@ -253,8 +256,11 @@ def run_chain(
         met |= set(knife.seen)
         elsewhere |= knife.elsewhere
         elsewhere |= dict.fromkeys(left.read, _STATE_LIKE)
-        if cut.exit_code == 0 or cut.hung or all(one.failed for one in cuts[-_FAILURES:]) * (len(cuts) >= _FAILURES):
-            return Chain(stage, tuple(cuts), frozenset(met - killed - done), elsewhere)
+        at_its_end = compare(stage, cut.number) if cut.before == _END else []
+        wrong = tuple(one for one in at_its_end if not one.same)
+        failed = len(cuts) >= _FAILURES and all(one.failed for one in cuts[-_FAILURES:])
+        if wrong or cut.exit_code == 0 or cut.hung or failed:
+            return Chain(stage, tuple(cuts), frozenset(met - killed - done), elsewhere, wrong)
 
 
 def _run(site: Site, stage: Stage, number: int, knife: Knife, hung_seconds: float) -> Cut:
@@ -324,6 +330,7 @@ class _When:
             hung_seconds=job.hung_seconds,
             wanted=wanted,
             half=self.half,
+            compare=job.compare,
         )
 
 
@@ -370,13 +377,13 @@ def cut_everywhere(job: Job, display: Display) -> CutSaves:
 
 def _find_broken(job: Job, chain: Chain, when: _When) -> list[str]:
     last = chain.cuts[-1]
-    if not chain.finished:
+    if not chain.finished and not chain.wrong:
         after = chain.places[-1] if chain.places else None
         ran = "hung" if last.hung else f"left with exit code {last.exit_code}"
         words = f": {last.last_words}" if last.last_words and not last.hung else ""
         where = f"after a kill just before `{after.before}` (attempt {after.number}), " if after else ""
         return [f"{where}attempt {last.number} {ran} and so did every one from there on{words}", _WHOLE_SAVES]
-    different = [one for one in job.compare(chain.stage, last.number) if not one.same]
+    different = chain.wrong or tuple(one for one in job.compare(chain.stage, last.number) if not one.same)
     if not different:
         return []
     for cut in chain.places:
@@ -384,7 +391,7 @@ def _find_broken(job: Job, chain: Chain, when: _When) -> list[str]:
         alone = when.chain(job, stage, frozenset(), cut.place)
         if not alone.places:
             continue
-        found = [one for one in job.compare(stage, alone.cuts[-1].number) if not one.same]
+        found = alone.wrong or tuple(one for one in job.compare(stage, alone.cuts[-1].number) if not one.same)
         if found or not alone.finished:
             return [_differs((found or different)[0], f"a kill just before `{alone.places[-1].before}`"), _WHOLE_STATE]
     together = ", ".join(f"`{cut.before}`" for cut in chain.places)
