@@ -21,7 +21,8 @@ _WITH_COMMANDS = [path for path in PAGES if _WORK[path].commands]
 
 def _environment() -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
-    return {**kept, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**kept, "PATH": path, "OMP_NUM_THREADS": "2"}  # as many threads as there are CPUs wait for each other
 
 
 def run_script(source: str, folder: Path) -> None:

@@ -74,7 +74,8 @@ def test_the_installed_package_is_the_wheels_and_imports(run: Run, installed: Pa
 
 def test_help_is_there_for_every_command(run: Run) -> None:
     listed = run("outlast", "--help").stdout
-    commands = [line.split()[0] for line in listed.partition("Commands:")[2].splitlines() if line.strip()]
+    lines = listed.partition("Commands:")[2].splitlines()
+    commands = [line.split()[0] for line in lines if line.startswith("  ") and not line.startswith("   ")]
     assert {"init", "platform", "rehearse", "run", "checkpoints"} <= set(commands)
     for command in commands:
         assert "Usage: outlast " + command in run("outlast", command, "--help").stdout

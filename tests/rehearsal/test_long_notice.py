@@ -11,8 +11,8 @@ from outlast.rehearse.runner import rehearse
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="containers are simulated on Linux")
 
-SPEED = 4.0
-POD_GRACE_SECONDS = 61.0  # about the shortest that is trained through
+SPEED = 6.0
+POD_GRACE_SECONDS = 100.0  # well above the minute that is trained through, however late a busy machine hears of it
 GRACE_SECONDS = POD_GRACE_SECONDS / SPEED  # as it passes here; a fifth of it is kept
 MARGIN_SECONDS = 0.2 * GRACE_SECONDS
 STEP_SECONDS = 0.0625
@@ -66,7 +66,8 @@ def test_a_long_notice_is_trained_through_until_the_last_safe_moment_and_loses_n
     recorded = from_lines(events.read_bytes())
     moments = {type(one.event): one.monotonic_seconds for one in reversed(recorded)}  # the first of each kind
     last_safe = moments[NoticeHeard] + GRACE_SECONDS - MARGIN_SECONDS
-    assert last_safe - 5 < moments[Stopped] < last_safe, "not until the last safe moment, or beyond it"
+    # A busy machine takes longer for the last save than for those before it: half of the margin is for that.
+    assert last_safe - 5 < moments[Stopped] < last_safe + MARGIN_SECONDS / 2, "not until the last safe moment, or late"
     told = [one.event for one in recorded]
     heard = next(one for one in told if isinstance(one, NoticeHeard) and one.source == "SIGTERM")
     (stopped,) = [one for one in told if isinstance(one, Stopped)]

@@ -158,7 +158,7 @@ def test_only_named_results_are_compared(tmp_path: Path) -> None:
 
 def test_a_job_that_is_too_short_is_not_called_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outlast.rehearse.interrupted.seconds_into_work", lambda *_, **__: 100.0)
-    report = rehearse_program(tmp_path, "print(1)")
+    report = rehearse_program(tmp_path, "open('result', 'w').write('1')")
     assert (report.verdict, report.exit_code) == ("could-not-rehearse", 2)
     assert report.reasons[0].startswith("too short to interrupt")
 

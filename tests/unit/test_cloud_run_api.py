@@ -298,7 +298,7 @@ def test_other_requests_are_refused_in_google_s_form(
 def test_a_mistyped_event_is_told_those_that_there_are(client: Client) -> None:
     status, answer = client.ask("POST", "/emulator/maintenence", {})
     assert status == 400
-    assert answer["error"]["message"].endswith("there are /emulator, /emulator/maintenance, /emulator/crash")
+    assert answer["error"]["message"].endswith("there are /emulator, /emulator/maintenance, /emulator/crash.")
 
 
 def test_lists_come_in_pages(client: Client) -> None:

@@ -164,9 +164,10 @@ class _Rehearsal:
         stdout: Stdout = "came early" if first.told_early or second.told_early else "compared"
         between = self._compare(first, second.outcome, with_stdout=stdout == "compared")
         if not between:
+            told = "what it said came before half of its work" if stdout == "came early" else "it said nothing"
             raise CannotRehearse(
-                "there is nothing to compare: it made no file and wrote nothing to standard output. Let it write its "
-                "result to a file below the folder, or as its last line"
+                f"there is nothing to compare: it made no file, and {told} on standard output. Let it write its result "
+                "to a file below the folder, or as its last line"
             )
         if len(between) > 1 and any(one.path == STDOUT and not one.same for one in between):
             stdout = "differs anyway"

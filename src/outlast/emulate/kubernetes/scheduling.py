@@ -20,7 +20,7 @@ Json = dict[str, Any]
 def requests_of(pod: Json) -> dict[str, Decimal]:
     """What the pod asks of a node: of each resource the sum over its containers, or the largest of the init ones."""
     total: Counter[str] = Counter()
-    for container in pod["spec"]["containers"]:
+    for container in pod["spec"].get("containers", ()):  # asked before the pod is found wanting
         total.update(_asked(container))
     found: dict[str, Decimal] = dict(total)  # type: ignore[arg-type]  # Counter's values are the Decimals put in
     for container in pod["spec"].get("initContainers", ()):
