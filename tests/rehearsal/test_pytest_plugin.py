@@ -44,7 +44,7 @@ def run_tests(tmp_path: Path) -> Run:
         return subprocess.run(
             [sys.executable, "-m", "pytest", "--basetemp", str(tmp_path / "base"), *options, "tests"],
             cwd=project,
-            env={**kept, "PYTHONPATH": path, "OUTLAST_GRACE": "0.5"},
+            env={**kept, "PYTHONPATH": path, "OUTLAST_GRACE": "3"},
             capture_output=True,
             text=True,
             check=False,
@@ -65,7 +65,7 @@ def test_survives(rehearse):
     assert len(report.attempts) == 4
     assert {one.path for one in report.results} == {"state.json", "<stdout, last line>"}
     noticed = next(one for one in report.attempts if one.ended_by == "SIGTERM")
-    assert abs(noticed.grace_seconds - 0.5) < 0.1
+    assert abs(noticed.grace_seconds - 3) < 0.1
     assert noticed.stopped_after_seconds < noticed.grace_seconds
     last = report.attempts[-1]
     assert all(last.started_at < at < last.started_at + last.seconds for at in last.saves_seen)
