@@ -293,7 +293,7 @@ FAULTY = [
             ),
             ("step, total = load()", "try:\n    step, total = load()\nexcept ValueError:\n    step, total = 0, 0"),
         ),
-        (CUT + " `write state.json`", "began again, although it had been saved", "os.replace()"),
+        (CUT + " `write state.json`", "began again", "were done before", "os.replace()"),
     ),
     Faulty(
         "keeps a cache that changes results",
