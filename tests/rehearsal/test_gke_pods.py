@@ -295,10 +295,11 @@ def _shells() -> list[int]:
 
 def test_a_volume_that_is_missing_keeps_a_pod_waiting_and_says_why(cluster: Cluster) -> None:
     csi = {"driver": "gcsfuse.csi.storage.gke.io", "volumeAttributes": {"bucketName": "b"}}
+    cluster.verbs.create("Secret", {"metadata": {"name": "keyless", "namespace": "default"}, "stringData": {"a": "b"}})
     for name, volume, why in (
         ("no-sidecar", {"csi": csi}, 'lacks annotation gke-gcsfuse/volumes: "true"'),
         ("no-config", {"configMap": {"name": "nothing"}}, 'configmap "nothing" not found'),
-        ("no-key", {"secret": {"secretName": "bytes", "items": [{"key": "k", "path": "p"}]}}, "secret key: k"),
+        ("no-key", {"secret": {"secretName": "keyless", "items": [{"key": "k", "path": "p"}]}}, "secret key: k"),
     ):
         main = container("true", volumeMounts=[{"name": "v", "mountPath": "/v"}])
         pod(cluster, name, "", containers=[main], volumes=[{"name": "v", **volume}])

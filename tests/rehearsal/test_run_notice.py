@@ -51,6 +51,7 @@ while True:
 
 
 @pytest.mark.parametrize("prefix", [(), PID_1], ids=["plain", "pid-1"])
+@pytest.mark.serial
 def test_b21_a_step_that_holds_the_gil_is_heard_at_once_and_ended_before_the_sigkill(tmp_path, prefix):
     if prefix:
         need_pid_namespaces()
