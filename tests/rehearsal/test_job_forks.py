@@ -168,7 +168,7 @@ def child(_):
     return signal.getsignal(signal.SIGTERM) == signal.SIG_DFL and signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
 if __name__ == "__main__":
     import outlast
-    job = outlast.Job(state={})
+    job = outlast.Job(state={}, every="1h")
     for step in job.steps(3):
         with multiprocessing.get_context("METHOD").Pool(2) as pool:  # which ends its workers by SIGTERM
             print(all(pool.map(child, range(4))), flush=True)
@@ -181,7 +181,7 @@ def test_the_workers_of_a_pool_are_ended_without_a_notice(method: str, tmp_path:
     left = run("import signal\n" + POOL.replace("METHOD", method), tmp_path)
     assert left.out.split() == ["True", "True", "True", "None"]
     assert left.code == 0
-    assert commits(tmp_path)[-1] == 3  # on a busy machine it has saved before
+    assert commits(tmp_path) == [3]
 
 
 def test_a_killed_command_is_no_notice(tmp_path: Path) -> None:

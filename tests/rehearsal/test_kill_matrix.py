@@ -122,6 +122,6 @@ def test_kills_and_stops_mixed_lose_no_step_at_a_stop(kind: str, quick_folder: P
 @pytest.mark.slow
 def test_b01_kills_within_saves_of_50_mb_at_each_step_leave_a_whole_one(quick_folder: Path) -> None:
     storm = Storm("large", quick_folder, 7, longest_seconds=0.8)
-    while storm.kills < 20:
+    while storm.kills < 20 or (storm.resumed_lives <= 10 and storm.kills < 60):  # a busy machine needs more
         storm.life(signal.SIGKILL)
-    assert storm.resumed_lives > 5
+    assert storm.resumed_lives > 10

@@ -215,7 +215,7 @@ def test_the_command_serves_a_cluster_that_is_driven_over_http(tmp_path: Path) -
         "--speed",
         "200",
     ]
-    served = subprocess.Popen([*command, "--kubeconfig", str(config)], stdout=subprocess.PIPE, text=True)
+    served = subprocess.Popen([*command, "--kubeconfig", "config"], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     try:
         assert served.stdout is not None
         url = served.stdout.readline().split()[-1]

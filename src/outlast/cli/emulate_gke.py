@@ -71,11 +71,12 @@ def gke(
 
 
 def _copied(config: Path, place: Path) -> Path:
+    """Where the copy is, from whatever folder kubectl is started."""
     try:
         place.write_text(config.read_text())
     except OSError as error:
         raise click.BadParameter(f"{place} cannot be written: {error.strerror}", param_hint="--kubeconfig") from error
-    return place
+    return place.resolve()
 
 
 def _kinds(nodes: tuple[str, ...]) -> list[str]:

@@ -1,6 +1,5 @@
 """What /proc tells about a process: its children, its command, the signals it handles, the files it writes."""
 
-import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,15 +72,6 @@ def look_at(pid: int) -> Process | None:
         ended=fields.get("State", "").strip()[:1] in ("Z", "X"),
         leaving="VmSize" not in fields or bool(pending & ends_it),
     )
-
-
-def process_of(thread: int) -> int | None:
-    """The process that a thread belongs to; None when it is gone."""
-    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-        for line in Path(f"/proc/{thread}/status").read_text().splitlines():
-            if line.startswith("Tgid:"):
-                return int(line.split()[1])
-    return None
 
 
 def files_written_by(pid: int, *, below: Path) -> list[str]:

@@ -346,8 +346,6 @@ class _Driver:
     def _next_at(self) -> float:
         """When the next thing is to be done; soon, while a sign of work is looked for."""
         moments = [self._agenda[0][0]] if self._agenda else []
-        if self._is_yet_to_listen:
-            moments.append(time.monotonic() + _SAMPLE_SECONDS)
         if self._waiting and self._progress.killed_by is None:
             at = self._moment_of(self._waiting[0])
             moments.append(time.monotonic() + _LOOK_SECONDS if at is None else at)
@@ -361,7 +359,7 @@ class _Driver:
         seconds = min(max(seconds, 0.0), _LONGEST_WAIT_SECONDS)
         if self._beside.called_off is not None:
             seconds = min(seconds, _CALLED_OFF_SECONDS)
-        if self._plan is not None and not self._listens:
+        if self._is_yet_to_listen:
             seconds = min(seconds, _LISTENS_SECONDS)
         if self._watching is not None and self._progress.killed_by is None:
             return self._watching.wait(min(seconds, _SAMPLE_SECONDS))

@@ -103,17 +103,14 @@ def _cuts(report: Report) -> Child:
         return None
     left_out = len(report.cut_saves) - _MOST_RESULTS
     return [
-        tag(
-            "p",
-            f"Also killed once at each of {len(report.cut_saves)} places of its saves, and begun again; and given "
-            f"{len(report.more_notices)} more notices.",
-        ),
+        tag("p", f"Also killed once at each of {len(report.cut_saves)} places of its saves, and begun again."),
         tag(
             "details",
             tag("summary", "The places"),
             tag("ul", [tag("li", foreign(one, longest=LONGEST_NAME)) for one in report.cut_saves[:_MOST_RESULTS]]),
         ),
         tag("p", f"{left_out} more are not listed.", class_="quiet") if left_out > 0 else None,
+        tag("p", f"And given {len(report.more_notices)} more notices.") if report.more_notices else None,
     ]
 
 

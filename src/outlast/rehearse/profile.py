@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from outlast.events import ItemsStored, Recorded, SaveCommitted
 from outlast.rehearse.attempt import WORK_BEGINS, Attempt, Sign, first_moment
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
-from outlast.rehearse.watch import NUMBERED, SaveFilter, Write, find_logs
+from outlast.rehearse.watch import SaveFilter, Write, family, find_logs
 
 _LATE_SIGN = 0.5  # output that comes after half the life says nothing about the start: it was held in a buffer
 _GUESSED_START_UP = 0.3
@@ -77,7 +77,7 @@ def profile_of(
 def _writes_again_and_again(writes: Sequence[Write], which: SaveFilter) -> bool:
     """Whether files of one kind are written to their end so often. A busy machine sees them late, but all of them."""
     ended = Counter(
-        NUMBERED.sub("#", one.path)
+        family(one.path)
         for one in writes
         if one.kind in ("closed", "moved") and which.accepts(replace(one, kind="moved"))
     )

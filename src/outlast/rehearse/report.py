@@ -1,5 +1,6 @@
 """The proof: one object for machines, tables for people."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -149,15 +150,21 @@ def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 4)
 
 
+def _told_beside(report: Report) -> Iterator[str]:
+    """What it met beside the attempts of the table."""
+    yield f"and killed once at each of {len(report.cut_saves)} places of its saves"
+    if report.more_notices:
+        within = sum(where.startswith("at ") for where in report.more_notices)
+        yield f"and given {len(report.more_notices)} more notices, {within} of them in the middle of a save"
+
+
 def print_report(report: Report, console: Console) -> None:
     """The report for people."""
     parts: list[RenderableType] = []
     if report.attempts:
         parts += [f"attempts on {report.platform}, seed {report.seed}", _attempts_table(report), ""]
     if report.cut_saves:
-        parts.append(f"and killed once at each of {len(report.cut_saves)} places of its saves")
-        within = sum(where.startswith("at ") for where in report.more_notices)
-        parts += [f"and given {len(report.more_notices)} more notices, {within} of them in the middle of a save", ""]
+        parts += [*_told_beside(report), ""]
     if report.results:
         parts += ["results, against the uninterrupted run", _results_table(report), ""]
     if report.output:

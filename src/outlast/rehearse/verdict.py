@@ -24,7 +24,6 @@ from outlast.rehearse.scenario import Interruption, kinds_needed
 
 Verdict = Literal["survived", "not-survived", "could-not-rehearse"]
 _NAMED = 8
-_NAME_RESULTS = "if such a file is no result (a log, say), name those that are with --result PATH"
 EXIT_CODES: dict[Verdict, int] = {"survived": 0, "not-survived": 1, "could-not-rehearse": 2}
 
 _STATE = (
@@ -225,7 +224,7 @@ def _name_different(evidence: Evidence) -> Iterator[str]:
     if evidence.results_named:
         return
     if any(result.path != STDOUT and not result.path.startswith((QUEUE, SINK)) for result in evidence.different):
-        yield _NAME_RESULTS
+        yield "if such a file is no result (a log, say), name those that are with --result PATH"
 
 
 def _not_deterministic(evidence: Evidence) -> Iterator[str]:

@@ -25,7 +25,7 @@ from outlast.rehearse.sandbox import PRIVATE_FOLDER
 _SAME_BURST_SECONDS = 0.01
 _SETTLE_SECONDS = 2.0
 _MARK = ".outlast-settled"
-NUMBERED = re.compile(r"[0-9a-f]{8,}|\d+")  # what differs between the names of two saves
+_NUMBERED = re.compile(r"[0-9a-f]{8,}|\d+")  # what differs between the names of two saves
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def is_passing(path: str) -> bool:
 
 def family(name: str) -> str:
     """What the names of one thing have in common when it is written again and again: all but the numbers."""
-    return NUMBERED.sub("#", name)
+    return _NUMBERED.sub("#", name)
 
 
 def find_rotated(writes: Iterable[Write], left: Collection[str]) -> set[str]:
