@@ -48,7 +48,8 @@ def rehearse_example(
 
 
 def test_a_plain_loop_that_keeps_only_its_weights_has_not_survived(tmp_path: Path) -> None:
-    found = rehearse_example(tmp_path, "plain_loop.py", grace="0.5")
+    # A save that a kill has torn would end the attempts after it before they meet a notice.
+    found = rehearse_example(tmp_path, "plain_loop.py", *NOTICE_FIRST, grace="0.5")
     assert found["verdict"] == "not-survived", found
     wrong = "plain-result.json is not what the uninterrupted run made: $.sum_of_weights"
     torn = "attempt 3 left with exit code 1: zipfile.BadZipFile"
