@@ -33,7 +33,7 @@ FLOOR_OF = {
     "saves": "engine", "saver": "engine", "wanted": "engine", "lazy": "engine", "copies": "engine",
     "worker": "engine", "supervise": "engine",
     "containers": "tools", "emulate": "tools", "rehearse": "tools", "deploy": "tools", "monitor": "tools",
-    "item_files": "tools", "pages": "tools", "timeline": "tools",
+    "item_files": "tools", "lint": "tools", "pages": "tools", "timeline": "tools",
     "cli": "faces", "__init__": "faces", "testing": "faces", "pytest_plugin": "faces",
 }  # fmt: skip
 # What each floor may import; "own": modules of the same floor too, else only those of its own package.
