@@ -148,7 +148,10 @@ def _check_depth(text: str) -> None:
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            raise Unreadable(f"it is nested more than {_DEEPEST} levels deep", event.start_mark.line + 1)
+            raise Unreadable(
+                f"it is nested more than {_DEEPEST} levels deep",
+                event.start_mark.line + 1 if event.start_mark else None,
+            )
 
 
 def _of_template(text: str) -> str | None:
