@@ -50,6 +50,10 @@ def measure(request: Request) -> dict[str, float]:
         from benchmarks.limits import measure_limits
 
         return measure_limits(request.state, request.scale, folder)
+    if request.action == "lint":
+        from benchmarks.linting import measure_linting
+
+        return measure_linting(request.scale, folder)
     if request.action == "batch":
         from benchmarks.batch.one_case import measure_batch
 
