@@ -11,8 +11,10 @@ from outlast.settings import console_for
 _COMMANDS = {
     "checkpoints": "outlast.cli.checkpoints:checkpoints",
     "emulate": "outlast.cli.emulate:emulate",
+    "explain": "outlast.cli.explain:explain",
     "init": "outlast.cli.init:init",
     "interval": "outlast.cli.interval:interval",
+    "lint": "outlast.cli.lint:lint",
     "platform": "outlast.cli.platform:platform",
     "publish": "outlast.cli.publish:publish",
     "queue": "outlast.cli.queue:queue",
