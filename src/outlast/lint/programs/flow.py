@@ -138,7 +138,13 @@ class Flow:
         return frozenset(found)
 
     def is_flagged(self, test: ast.expr) -> bool:
-        """Whether a condition asks for the stop: a flag that the handler sets, or something named for it."""
+        """Whether a condition holds only at the stop: `step % 100 == 0 or stop` holds at other times, too."""
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+            return all(self.is_flagged(one) for one in test.values)
+        return self.names_flag(test)
+
+    def names_flag(self, test: ast.expr) -> bool:
+        """Whether a condition has to do with the stop at all."""
         return any(_last_name(one) in self.flags for one in ast.walk(test) if isinstance(one, ast.Name | ast.Attribute))
 
     @cached_property

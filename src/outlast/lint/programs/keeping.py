@@ -21,6 +21,7 @@ _TELLS = re.compile(
     r"^(?:print|repr|str|type|format|len|int|float|warn|traceback\.\w+|warnings\.warn|(?:\w+\.)*(?:log|logg\w*)\.\w+|logging\.\w+"
     r"|(?:\w+\.)*(?:warn|warning|error|exception|info|debug|critical|write|flush|print|echo|log|format_exc|print_exc|secho))$"
 )
+_BETTER = re.compile(r"best|improv|lowest|highest|(?:^|_)(?:min|max)_\w*(?:loss|acc|hr|metric|score)", re.IGNORECASE)
 _CALLBACKS = re.compile(r"Checkpoint|BackupAndRestore|Backup")
 
 
@@ -44,7 +45,7 @@ def _in_place(program: Program) -> Iterator[Finding]:
         return  # another of its saves keeps several
     loaded = {
         program.shape_on(chain, load.path).text
-        for load in program.storage.loads
+        for load in program.loads_before
         if load.path is not None
         for chain in program.flow.chains(load.call)
     }
@@ -54,7 +55,8 @@ def _in_place(program: Program) -> Iterator[Finding]:
         if not chain.loops or shape.text in told or not _is_whole_file(program, save, shape):
             continue
         others = len({one.text for one in shapes.values() if not is_best(one)} - {shape.text}) > 0
-        severity = _severity(program, save, shape, loaded, others=others)
+        best = is_best(shape) or any(_is_of_best(test) for test in chain.tests)
+        severity = _severity(program, save, shape, loaded, others=others, best=best)
         if severity is not None:
             told.add(shape.text)
             message = (
@@ -95,11 +97,24 @@ def _is_text(call: ast.Call) -> bool:
     return any(isinstance(one, ast.Constant) for one in call.args)
 
 
-def _severity(program: Program, save: Save, shape: Shape, loaded: set[str], *, others: bool) -> Severity | None:
+def _is_of_best(test: ast.expr) -> bool:
+    """Whether a condition asks for an improvement, and for nothing else beside it."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
+        return all(_is_of_best(one) for one in test.values)
+    return any(
+        _BETTER.search(one.id if isinstance(one, ast.Name) else one.attr)
+        for one in ast.walk(test)
+        if isinstance(one, ast.Name | ast.Attribute)
+    )
+
+
+def _severity(
+    program: Program, save: Save, shape: Shape, loaded: set[str], *, others: bool, best: bool
+) -> Severity | None:
     """An error where this is what the program goes on from; None for a result that is only exported."""
     is_loaded = shape.text in loaded
-    if is_best(shape):
-        return WARNING if is_loaded and program.loads_before else None
+    if best:
+        return WARNING if is_loaded else None
     if others:
         return WARNING if is_loaded or program.is_checkpoint(save) else None
     if is_loaded or (program.is_checkpoint(save) and (program.loads_before or program.names_resuming)):

@@ -248,6 +248,13 @@ def _path_of_open(module: Module, node: ast.expr) -> ast.expr | None:
     return None
 
 
+def _is_streamed(module: Module, call: ast.Call) -> bool:
+    """Whether a file that is open already is written in a loop: a download, and no save each time."""
+    loops = module.loops_of(call)
+    opened = next((one for one in module.above(call) if isinstance(one, ast.With | ast.AsyncWith)), None)
+    return opened is not None and len(module.loops_of(opened)) < len(loops)
+
+
 def _is_mode(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) <= 3
 
@@ -268,7 +275,7 @@ def _plain_write(module: Module, shaper: Shaper, call: ast.Call, name: str) -> S
     if path is None or (path is call.func.value and call.func.attr == "write"):
         return None
     telling = f"{shaper.of(path).text} {_function_name(module, call)}"
-    if not CHECKPOINT.search(telling):
+    if not CHECKPOINT.search(telling) or _is_streamed(module, call):
         return None
     return Save(call, name, What.OTHER, path, call.args[0] if call.args else None)
 

@@ -126,11 +126,11 @@ def _zero_by_flag(program: Program) -> Iterator[Finding]:
 def _leaves_at_flag(program: Program, node: ast.AST) -> bool:
     """`while not stop`, or `if stop: break` (or return) in a loop."""
     if isinstance(node, ast.While):
-        return program.flow.is_flagged(node.test) and _is_work(program, node)
-    if not isinstance(node, ast.If) or not program.flow.is_flagged(node.test):
+        return program.flow.names_flag(node.test) and _is_work(program, node)
+    if not isinstance(node, ast.If) or not program.flow.names_flag(node.test):
         return False
     loops = program.module.loops_of(node)
-    ends = any(isinstance(one, ast.Break | ast.Return) for part in node.body for one in ast.walk(part))
+    ends = any(isinstance(one, ast.Break | ast.Return) for one in node.body)
     return ends and any(_is_work(program, loop) for loop in loops)
 
 
@@ -158,7 +158,7 @@ def _has_other_code(program: Program) -> bool:
         ):
             return True
         if isinstance(node, ast.Raise) and any(
-            isinstance(one, ast.If) and program.flow.is_flagged(one.test) for one in program.module.above(node)
+            isinstance(one, ast.If) and program.flow.names_flag(one.test) for one in program.module.above(node)
         ):
             return True
         if isinstance(node, ast.Call) and re.search(
