@@ -187,7 +187,11 @@ def _told(node: ast.expr | None) -> str:
 
 def _at_end(program: Program) -> Iterator[Finding]:
     """Saves there are, and every one of them when the work is over."""
-    saves = [save for save in program.storage.saves if not save.opaque or program.training_loops]
+    saves = [
+        save
+        for save in program.storage.saves
+        if (save.what is not What.OTHER or program.is_checkpoint(save)) and (not save.opaque or program.training_loops)
+    ]
     if not saves or program.repeated or _keeps_by_callback(program):
         return
     ways = [(save, chain) for save in saves for chain in program.flow.chains(save.call)]
