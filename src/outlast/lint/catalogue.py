@@ -14,14 +14,21 @@ Check = Callable[[Source], Iterable[Finding]]
 
 # Each module has a `check(source)`; one is imported when the first file of its kind is met.
 _CHECKS: dict[Kind, tuple[str, ...]] = {
-    Kind.YAML: (),
-    Kind.SHELL: (),
-    Kind.CONTAINERFILE: (),
-    Kind.HCL: (),
-    Kind.PYTHON: (),
+    Kind.YAML: ("outlast.lint.clouds.checks",),
+    Kind.SHELL: ("outlast.lint.slurm.checks", "outlast.lint.clouds.checks"),
+    Kind.CONTAINERFILE: ("outlast.lint.containerfiles.checks",),
+    Kind.HCL: ("outlast.lint.clouds.checks",),
+    Kind.PYTHON: ("outlast.lint.programs.checks",),
 }
 # Each module has its `RULES`.
-_RULES: tuple[str, ...] = ("outlast.lint.ignoring",)
+_RULES: tuple[str, ...] = (
+    "outlast.lint.ignoring",
+    "outlast.lint.commands.rules",
+    "outlast.lint.containerfiles.rules",
+    "outlast.lint.programs.rules",
+    "outlast.lint.slurm.rules",
+    "outlast.lint.clouds.rules",
+)
 
 
 @cache
