@@ -14,14 +14,14 @@ Check = Callable[[Source], Iterable[Finding]]
 
 # Each module has a `check(source)`; one is imported when the first file of its kind is met.
 _CHECKS: dict[Kind, tuple[str, ...]] = {
-    Kind.YAML: (),
-    Kind.SHELL: (),
+    Kind.YAML: ("outlast.lint.cloud_run.in_yaml",),
+    Kind.SHELL: ("outlast.lint.cloud_run.in_shell",),
     Kind.CONTAINERFILE: (),
-    Kind.HCL: (),
+    Kind.HCL: ("outlast.lint.cloud_run.in_terraform",),
     Kind.PYTHON: (),
 }
 # Each module has its `RULES`.
-_RULES: tuple[str, ...] = ("outlast.lint.ignoring",)
+_RULES: tuple[str, ...] = ("outlast.lint.ignoring", "outlast.lint.cloud_run.in_yaml", "outlast.lint.commands.rules")
 
 
 @cache
