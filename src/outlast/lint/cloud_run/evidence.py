@@ -8,8 +8,8 @@ from outlast.lint.cloud_run.job import CloudRunJob, Container
 from outlast.lint.reading.yaml_nodes import Node
 
 _TRAINING = {
-    "train", "training", "trainer", "retrain", "pretrain", "pretraining", "finetune", "finetuning", "sft", "dpo", "lora",
-    "distill", "torchrun", "deepspeed", "epochs", "checkpoint", "checkpoints", "ckpt",
+    "train", "training", "trainer", "retrain", "pretrain", "pretraining", "finetune", "finetuning", "sft", "dpo",
+    "lora", "distill", "torchrun", "deepspeed", "epochs", "checkpoint", "checkpoints", "ckpt",
 }  # fmt: skip
 _OTHER_WORK = {"serve", "server", "serving", "inference", "predict", "eval", "evaluate", "migrate", "trigger"}
 _PIECES = re.compile(r"[a-z]+")

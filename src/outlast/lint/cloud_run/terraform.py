@@ -1,9 +1,7 @@
 """Cloud Run jobs in Terraform: google_cloud_run_v2_job."""
 
-from collections.abc import Iterator
-
 from outlast.lint.cloud_run.job import CloudRunJob, Container, Form, Mount, Volume, missing
-from outlast.lint.reading.hcl import Block, Terraform
+from outlast.lint.reading.hcl import Block
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.platforms.cloud_run_limits import GPU, PREVIEW_STAGES
 
@@ -13,18 +11,13 @@ _VOLUMES = (
 )  # fmt: skip
 
 
-def find_jobs(file: Terraform) -> Iterator[CloudRunJob]:
-    """The jobs of a file."""
-    for block in file.resources(RESOURCE):
-        yield _job(block)
-
-
 def several(node: Node) -> tuple[Node, ...]:
     """A block that may stand several times: none, one map, or a list of them."""
     return node.elements if node.kind == "list" else (node,) if node.kind == "map" else ()
 
 
-def _job(block: Block) -> CloudRunJob:
+def job_of(block: Block) -> CloudRunJob:
+    """From its resource."""
     body, execution = block.body, block.body["template"]
     task = execution["template"]
     stage = body["launch_stage"]
