@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from outlast.lint.kubernetes.fields import entries
 from outlast.lint.kubernetes.manifest import Manifest
+from outlast.lint.kubernetes.work import idles, trains, words_in, words_of
 from outlast.lint.kubernetes.workloads import Pods, Workload
 from outlast.lint.reading.yaml_nodes import Node
 
@@ -27,15 +28,8 @@ _GKE_DRIVERS = ("storage.gke.io",)
 _GKE_GROUPS = ("cloud.google.com", "gke.io", "monitoring.googleapis.com")
 TPU_LABELS = ("cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-tpu-topology")
 GPU_LABELS = ("cloud.google.com/gke-accelerator", "cloud.google.com/gke-gpu-accelerator")
-TPU_RESOURCE = "google.com/tpu"
+_TPU_RESOURCE = "google.com/tpu"
 _GPU_RESOURCE = re.compile(r"(nvidia|amd|gpu\.intel)\.com/(gpu|mig-.+|i915|xe)(\.shared)?|.*\.com/(pgpu|vgpu)")
-# Words of scripts' names that say that a model is trained there.
-_TRAINING = {
-    "train", "training", "trainer", "pretrain", "pretraining", "finetune", "finetuning", "sft", "dpo", "grpo", "ppo",
-    "distill", "torchrun", "deepspeed", "maxtext", "nemo", "megatron", "axolotl", "torchtune", "torchtitan",
-}  # fmt: skip
-_SERVING = {"serve", "server", "serving", "vllm", "sglang", "tritonserver", "uvicorn", "gunicorn", "jetstream"}
-_WORDS = re.compile(r"[A-Za-z]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +47,8 @@ class Evidence:
     """What is known of one template's pods; each is the node that says so, or None.
 
     `gpu`, `tpu`: they use one. `spot`: they run on machines that may be taken back, and on no others. `on_gke`.
-    `trains`: their command trains a model. `wishes`: the labels that their nodes must or should have.
+    `trains`: their command trains a model. `idles`: it does nothing, as in samples and tests.
+    `wishes`: the labels that their nodes must or should have.
     """
 
     gpu: Node | None
@@ -62,6 +57,7 @@ class Evidence:
     flex_start: Wish | None
     on_gke: bool
     trains: bool
+    idles: bool
     wishes: tuple[Wish, ...]
 
     @property
@@ -72,7 +68,7 @@ class Evidence:
     @property
     def is_costly(self) -> bool:
         """Whether lost work would matter: an accelerator, a model in training, or machines that go away often."""
-        return self.accelerator is not None or self.trains or self.spot is not None
+        return not self.idles and (self.accelerator is not None or self.trains or self.spot is not None)
 
     @property
     def gke_spot(self) -> bool:
@@ -87,19 +83,31 @@ class Evidence:
 def evidence_of(pods: Pods, workload: Workload, manifest: Manifest) -> Evidence:
     """What the template, its workload and the other objects of the text tell."""
     wishes = tuple(_wishes(pods.spec))
-    tpu = _resource(pods, lambda name: name == TPU_RESOURCE) or _label(wishes, TPU_LABELS)
+    tpu = amount_of(pods, is_tpu) or _label(wishes, TPU_LABELS)
     return Evidence(
-        gpu=_resource(pods, lambda name: _GPU_RESOURCE.fullmatch(name) is not None) or _label(wishes, GPU_LABELS),
+        gpu=amount_of(pods, is_gpu) or _label(wishes, GPU_LABELS),
         tpu=tpu,
         spot=_spot_of(wishes),
         flex_start=next((one for one in wishes if one.key == GKE_FLEX_START and "true" in one.values), None),
         on_gke=tpu is not None or _on_gke(pods, workload, manifest, wishes),
-        trains=trains(pods),
+        trains=trains(list(words_in(workload.spec["entrypoint"])))
+        or any(trains(words_of(one)) for one in pods.containers),
+        idles=bool(pods.containers) and all(idles(one) for one in pods.containers),
         wishes=wishes,
     )
 
 
-def _resource(pods: Pods, is_one: Callable[[str], bool]) -> Node | None:
+def is_gpu(resource: str) -> bool:
+    """Whether a resource's name is that of GPUs, or of shares of them."""
+    return _GPU_RESOURCE.fullmatch(resource) is not None
+
+
+def is_tpu(resource: str) -> bool:
+    """Whether it is that of TPUs."""
+    return resource == _TPU_RESOURCE
+
+
+def amount_of(pods: Pods, is_one: Callable[[str], bool]) -> Node | None:
     """An amount of some resource that a container asks for; one of 0 is none."""
     for container in pods.all_containers:
         for place in ("limits", "requests"):
@@ -161,24 +169,3 @@ def _gke_objects(manifest: Manifest) -> bool:
         if group.endswith(_GKE_GROUPS) or "iam.gke.io/gcp-service-account" in one.at("metadata", "annotations"):
             return True
     return False
-
-
-def trains(pods: Pods) -> bool:
-    """Whether a container's command runs a script or a module whose name says training, and none that serves."""
-    return any(_trains(container) for container in pods.containers)
-
-
-def _trains(container: Node) -> bool:
-    words = [word for text in (container["command"], container["args"]) for word in _tokens(text)]
-    found: set[str] = set()
-    for before, word in zip(["", *words], words, strict=False):
-        if before == "-m" or word.endswith((".py", ".sh")) or before in ("", "exec", "&&", ";", "accelerate"):
-            name = word if before == "-m" else word.rsplit("/", 1)[-1]
-            found |= {part.lower() for part in _WORDS.findall(name)}
-    return bool(found & _TRAINING) and not found & _SERVING
-
-
-def _tokens(node: Node) -> Iterator[str]:
-    scalars = node.elements if node.kind == "list" else (node,)
-    for one in scalars:
-        yield from (word.strip("'\"();") for word in one.text.split())
