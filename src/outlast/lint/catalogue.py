@@ -15,7 +15,7 @@ Check = Callable[[Source], Iterable[Finding]]
 # Each module has a `check(source)`; one is imported when the first file of its kind is met.
 _CHECKS: dict[Kind, tuple[str, ...]] = {
     Kind.YAML: ("outlast.lint.kubernetes.checking",),
-    Kind.SHELL: (),
+    Kind.SHELL: ("outlast.lint.kubernetes.in_scripts",),
     Kind.CONTAINERFILE: (),
     Kind.HCL: (),
     Kind.PYTHON: (),

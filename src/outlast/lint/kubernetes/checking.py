@@ -7,6 +7,7 @@ from outlast.lint.known import Known
 from outlast.lint.kubernetes import (
     budgets,
     disruption_budgets,
+    entry_points,
     failure_policies,
     graces,
     indexes,
@@ -22,6 +23,7 @@ from outlast.lint.source import Source
 
 _OF_A_CASE: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     budgets.check,
+    entry_points.check,
     failure_policies.check,
     graces.check,
     indexes.check,
@@ -32,6 +34,7 @@ _OF_A_CASE: tuple[Callable[[Case], Iterator[Finding]], ...] = (
 RULES = (
     *budgets.RULES,
     *disruption_budgets.RULES,
+    *entry_points.RULES,
     *failure_policies.RULES,
     *graces.RULES,
     *indexes.RULES,

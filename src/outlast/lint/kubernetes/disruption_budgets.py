@@ -36,6 +36,8 @@ def check(manifest: Manifest) -> Iterator[Finding]:
 
 def _pods_of(manifest: Manifest, budget: Node) -> int | None:
     """How many pods a budget is for, where one workload of the text has all the labels that it selects."""
+    if any(manifest.of_kind("HorizontalPodAutoscaler", "ScaledObject")):
+        return None
     wanted = {name: one.text for name, one in budget.at("spec", "selector", "matchLabels").fields.items()}
     found = []
     for workload in manifest.workloads:

@@ -117,7 +117,8 @@ def _use_of_index(container: Node) -> Node | None:
             return one
     if INDEX in variables:
         return None
-    places = [*container["command"], *container["args"], *(one["value"] for one in entries(container["env"]))]
+    values = [one["value"] for one in entries(container["env"])]
+    places: list[Node] = [*container["command"], *container["args"], *values]
     for place in places:
         text = place.text
         if (f"${INDEX}" in text or f"${{{INDEX}" in text or f"$({INDEX})" in text) and f"{INDEX}=" not in text:

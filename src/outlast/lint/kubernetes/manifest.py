@@ -1,6 +1,6 @@
 """What a text of Kubernetes objects holds: its workloads, and what else in it says something about them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from outlast.lint.kubernetes.fields import entries
@@ -10,10 +10,11 @@ from outlast.lint.reading.yaml_nodes import Node, read_yaml
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The objects of one text, in their order, those in lists and wrappers too."""
+    """The objects of one text, in their order, those in lists and wrappers too; `lines` are those of the text."""
 
     objects: tuple[Node, ...]
     workloads: tuple[Workload, ...]
+    lines: tuple[str, ...] = ()
 
     def of_kind(self, *kinds: str) -> Iterator[Node]:
         """The objects of some kinds."""
@@ -27,13 +28,9 @@ class Manifest:
 
 def read_manifest(text: str) -> Manifest:
     """The objects of a text; none where it is something else. Raises Unreadable when it is no YAML."""
-    return manifest_of(read_yaml(text))
-
-
-def manifest_of(documents: Iterable[Node]) -> Manifest:
-    """The objects among documents."""
-    objects = tuple(one for document in documents for one in _objects(document))
-    return Manifest(objects, tuple(made for made in map(workload_of, objects) if made is not None))
+    objects = tuple(one for document in read_yaml(text) for one in _objects(document))
+    workloads = tuple(made for made in map(workload_of, objects) if made is not None)
+    return Manifest(objects, workloads, tuple(text.split("\n")))
 
 
 def _objects(document: Node) -> Iterator[Node]:

@@ -1,6 +1,6 @@
 """On which nodes pods land, and when those go away (K014, K015, K016, K028, K029)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from outlast.lint.kubernetes.cases import Case
 from outlast.lint.kubernetes.evidence import (
@@ -137,8 +137,14 @@ def _accelerators(case: Case) -> Iterator[Finding]:
         if limit is not None and evidence.wish(*labels) is None:
             told = f"{case.name} asks for a {what}, but for no kind of it (nodeSelector {labels[0]})"
             yield WRONG_NODE.at(limit, told)
-        elif label is not None and limit is None and not _asks_otherwise(case):
+        elif label is not None and not _anybody_asks(case, fits) and not _asks_otherwise(case):
             yield WRONG_NODE.at(label.node, f"{case.name} selects {what} nodes, but no container has a {what} limit")
+
+
+def _anybody_asks(case: Case, fits: Callable[[str], bool]) -> bool:
+    """Whether a template of the workload has a limit: a leader may well sit beside its workers without one."""
+    leads = case.workload.kind == "LeaderWorkerSet"
+    return any(amount_of(one, fits) is not None for one in (case.workload.pods if leads else (case.pods,)))
 
 
 def _asks_otherwise(case: Case) -> bool:
