@@ -51,7 +51,8 @@ def check(cases: list[Case]) -> Iterator[Finding]:
     if limit == 0 and not free:
         place = policy["maxRestarts"] if policy["maxRestarts"].is_set else key_of(policy if policy.is_set else spec)
         yield NO_RESTART.at(place, f"{name} has maxRestarts 0: the first Job that loses a pod ends all of it")
-    elif not free:
+        return  # nothing restarts
+    if not free:
         place = policy["maxRestarts"] if policy["maxRestarts"].is_set else key_of(policy)
         told = f"{name} has maxRestarts {limit}, of which preemptions take their share"
         yield PREEMPTIONS_RESTART.at(place, told + _why_not(policy, cases))
