@@ -45,9 +45,7 @@ def _refused(job):
 @pytest.mark.parametrize("job", list(_jobs()))
 def test_lint_and_the_api_server_agree_on_what_is_invalid(job):
     manifest = read_manifest(yaml.safe_dump(job))
-    found = [
-        one for one in check_manifest(manifest, Known()) if one.rule.id in INVALID and one.severity is ERROR
-    ]
+    found = [one for one in check_manifest(manifest, Known()) if one.rule.id in INVALID and one.severity is ERROR]
     refusal = _refused(job)
     assert bool(found) == (refusal is not None), (refusal, [(one.rule.id, one.message) for one in found])
 

@@ -44,7 +44,7 @@ class Case:
     @property
     def is_batch(self) -> bool:
         """Whether work is done here that ends, and that would be lost with a pod."""
-        ends = self.workload.ends or self.evidence.trains
+        ends = self.workload.ends or self.evidence.trains or self.evidence.works
         return ends and not self.workload.is_hook and not self.evidence.idles
 
     @property

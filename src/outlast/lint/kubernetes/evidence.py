@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from outlast.lint.kubernetes.fields import entries
 from outlast.lint.kubernetes.manifest import Manifest
-from outlast.lint.kubernetes.work import idles, trains, words_in, words_of
+from outlast.lint.kubernetes.work import idles, trains, words_in, words_of, works
 from outlast.lint.kubernetes.workloads import Pods, Workload
 from outlast.lint.reading.yaml_nodes import Node
 
@@ -48,7 +48,7 @@ class Evidence:
 
     `gpu`, `tpu`: they use one. `spot`: they run on machines that may be taken back, and on no others. `on_gke`.
     `trains`: their command trains a model. `idles`: it does nothing, as in samples and tests.
-    `wishes`: the labels that their nodes must or should have.
+    `works`: it takes items from a queue. `wishes`: the labels that their nodes must or should have.
     """
 
     gpu: Node | None
@@ -58,6 +58,7 @@ class Evidence:
     on_gke: bool
     trains: bool
     idles: bool
+    works: bool
     wishes: tuple[Wish, ...]
 
     @property
@@ -92,6 +93,7 @@ def evidence_of(pods: Pods, workload: Workload, manifest: Manifest) -> Evidence:
         on_gke=tpu is not None or _on_gke(pods, workload, manifest, wishes),
         trains=trains(list(words_in(workload.spec["entrypoint"])))
         or any(trains(words_of(one)) for one in pods.containers),
+        works=any(works(words_of(one)) for one in pods.containers),
         idles=bool(pods.containers) and all(idles(one) for one in pods.containers),
         wishes=wishes,
     )

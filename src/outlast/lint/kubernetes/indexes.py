@@ -127,7 +127,7 @@ def _use_of_index(container: Node) -> Node | None:
 
 
 def _writers(case: Case) -> Iterator[Finding]:
-    if not (case.in_job and case.is_batch and case.whole and case.evidence.trains):
+    if not (case.in_job and case.matters and case.whole):
         return
     job = case.pods.job
     many = case.pods.count is None or case.pods.count > 1

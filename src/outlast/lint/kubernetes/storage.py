@@ -51,9 +51,12 @@ ONE_NODE_ONLY = Rule(
 )
 RULES = (DIES_WITH_POD, NO_SIDECAR, NO_IDENTITY, ONE_NODE_ONLY)
 
-_NAMES = re.compile(r"(?:.*_)?(?:checkpoints?|ckpts?)(?:_(?:dir|path|folder|root|location|uri|url|directory))?")
+_NAMES = re.compile(r"(?:.*_)?(?:checkpoints?|ckpts?)(?:_(?:dir|path|file|folder|root|location|uri|url|directory))?")
 _READ_ONLY = re.compile(r"(?:.*_)?(?:load|from|pretrained|input|init|restore|base|model|source|local|tokenizer)_.*")
 _OUTPUTS = ("output_dir", "base_output_directory", "save_dir", "outlast_url")
+_LASTING = ("persistentVolumeClaim", "csi", "nfs", "azureFile", "cephfs", "glusterfs", "flexVolume")
+_RELATIVE = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
+_PLACE = re.compile(r"(?:dir|path|file|folder|root|directory|location)$", re.IGNORECASE)
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://.*")
 
 
@@ -71,8 +74,25 @@ def checkpoints_of(case: Case) -> Iterator[Written]:
     """The places that a template's containers are told to keep checkpoints at."""
     for container in case.pods.containers:
         for name, value, node in _settings(container):
-            if _writes_checkpoints(name) and (value.startswith("/") or _REMOTE.fullmatch(value)):
-                yield Written(value, node, _volume_below(case, container, value))
+            path = _path_of(case, container, name, value) if _writes_checkpoints(name) else None
+            if path is not None:
+                yield Written(value, node, _volume_below(case, container, path))
+
+
+def _path_of(case: Case, container: Node, name: str, value: str) -> str | None:
+    """A value as a URL or an absolute path; None for what is neither, and where its folder is not known."""
+    if value.startswith("/") or _REMOTE.fullmatch(value):
+        return value
+    if not (_PLACE.search(name) and _RELATIVE.fullmatch(value)):
+        return None
+    folder = known_text(container["workingDir"])
+    if folder is None and (container["workingDir"].is_set or any(map(_lasts, entries(case.pods.spec["volumes"])))):
+        return None  # the image's folder may well lie on a volume
+    return f"{(folder or '/').rstrip('/')}/{value.removeprefix('./')}"
+
+
+def _lasts(volume: Node) -> bool:
+    return any(volume[kind] for kind in _LASTING)
 
 
 def _writes_checkpoints(name: str) -> bool:
@@ -107,8 +127,7 @@ def _flags_in_two(container: Node) -> Iterator[tuple[str, str, Node]]:
 
 def is_lasting(written: Written) -> bool:
     """Whether the place outlives the pod for sure."""
-    lasting = ("persistentVolumeClaim", "csi", "nfs", "azureFile", "cephfs", "glusterfs")
-    return bool(_REMOTE.fullmatch(written.text)) or any(written.volume[kind] for kind in lasting)
+    return bool(_REMOTE.fullmatch(written.text)) or _lasts(written.volume)
 
 
 def _volume_below(case: Case, container: Node, path: str) -> Node:
@@ -132,7 +151,10 @@ def _lost(case: Case) -> Iterator[Finding]:
     if not (case.matters and case.whole):
         return
     told: set[str] = set()
-    for written in checkpoints_of(case):
+    places = list(checkpoints_of(case))
+    if not places:
+        yield from _nowhere(case)
+    for written in places:
         where = _why_lost(case, written)
         if where and written.text not in told:
             told.add(written.text)
@@ -140,6 +162,23 @@ def _lost(case: Case) -> Iterator[Finding]:
             yield DIES_WITH_POD.at(
                 written.node, f"{case.name} keeps its checkpoints at {written.text}, {where}", severity=severe
             )
+
+
+def _nowhere(case: Case) -> Iterator[Finding]:
+    """A training that is given neither a volume that lasts nor any URL; its program may have one of its own."""
+    if not case.evidence.trains or case.pods.spec["volumes"].is_unknown or case.workload.kind.startswith("Ray"):
+        return
+    if any(map(_lasts, entries(case.pods.spec["volumes"]))) or case.pods.spec["volumeClaimTemplates"].is_set:
+        return
+    for container in case.pods.containers:
+        values = [one.text for one in (*container["command"], *container["args"])]
+        values += [one["value"].text for one in entries(container["env"])]
+        elsewhere = container["envFrom"].is_set or any(one["valueFrom"].is_set for one in entries(container["env"]))
+        if elsewhere or any("://" in one or "${" in one or "$(" in one for one in values):
+            return
+    where = case.pods.containers[0]
+    told = f"{case.name} trains, but has no volume that outlives its pods, and is told of no bucket"
+    yield DIES_WITH_POD.at(where, told, severity=WARNING)
 
 
 def _why_lost(case: Case, written: Written) -> str:

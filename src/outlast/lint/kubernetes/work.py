@@ -12,6 +12,7 @@ _TRAINING = {
     "distill", "torchrun", "deepspeed", "maxtext", "megatron", "axolotl", "torchtune", "torchtitan",
 }  # fmt: skip
 _SERVING = {"serve", "server", "serving", "vllm", "sglang", "tritonserver", "uvicorn", "gunicorn", "jetstream"}
+_WORKING = {"worker", "workers", "consumer", "celery", "rq", "dramatiq", "subscriber", "consume", "batchworker"}
 _AMOUNTS_OF_TRAINING = ("--epochs", "--num_epochs", "--num-epochs", "--num_train_epochs", "--max_train_steps")
 _DOES_NOTHING = {"sleep", "echo", "pause", "nvidia-smi", "true", "env", "printenv", "date", "hostname", "ls", "exit"}
 _PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -36,6 +37,12 @@ def trains(words: list[str]) -> bool:
     if found & _SERVING:
         return False
     return bool(found & _TRAINING) or any(word.startswith(_AMOUNTS_OF_TRAINING) for word in words)
+
+
+def works(words: list[str]) -> bool:
+    """Whether a command takes items from a queue: its program, script or module is called so."""
+    found = {part for name in _names(words) for part in _parts(name)}
+    return (bool(found & _WORKING) or words[:2] == ["outlast", "work"]) and not found & _SERVING
 
 
 def _names(words: list[str]) -> Iterator[str]:
