@@ -167,7 +167,9 @@ def _convert(node: yaml.Node, growth: _Growth, depth: int, key: yaml.Node | None
     text, quoted = "", False
     fields: dict[str, Node] = {}
     elements: tuple[Node, ...] = ()
-    if isinstance(node, yaml.MappingNode):
+    if _is_unrendered(node):
+        text = "{{...}}"
+    elif isinstance(node, yaml.MappingNode):
         kind, fields = "map", _fields(node, growth, depth)
     elif isinstance(node, yaml.SequenceNode):
         kind, elements = "list", tuple(_convert(one, growth, depth + 1) for one in node.value)
@@ -187,6 +189,13 @@ def _convert(node: yaml.Node, growth: _Growth, depth: int, key: yaml.Node | None
         fields=fields,
         elements=elements,
     )
+
+
+def _is_unrendered(node: yaml.Node) -> bool:
+    """Whether it is a template's `{{ value }}` without quotes, which YAML takes for a map whose key is a map."""
+    if not isinstance(node, yaml.MappingNode) or not node.flow_style or len(node.value) != 1:
+        return False
+    return isinstance(node.value[0][0], yaml.MappingNode)
 
 
 def _fields(node: yaml.MappingNode, growth: _Growth, depth: int) -> dict[str, Node]:
