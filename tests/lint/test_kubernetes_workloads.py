@@ -19,6 +19,9 @@ def _object(version, kind, spec):
     return f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: tune}}\nspec: {spec}\n"
 
 
+LEADER = "{name: leader, template: {spec: {template: POD}}}"
+WORKER = "{name: worker, replicas: 2, template: {spec: {parallelism: 4, completions: 4, template: POD}}}"
+RAY_WORKERS = "{groupName: gpu, replicas: 2, template: POD}"
 # kind, spec, the parts that its pods are, how many there are at once, whether it ends
 SOURCES = [
     ("batch/v1", "Job", f"{{parallelism: 3, completions: 2, template: {POD}}}", [("", 2)], True),
@@ -32,8 +35,7 @@ SOURCES = [
     (
         "jobset.x-k8s.io/v1alpha2",
         "JobSet",
-        "{replicatedJobs: [{name: leader, template: {spec: {template: POD}}},"
-        + " {name: worker, replicas: 2, template: {spec: {parallelism: 4, completions: 4, template: POD}}}]}",
+        f"{{replicatedJobs: [{LEADER}, {WORKER}]}}",
         [("leader", 1), ("worker", 8)],
         True,
     ),
@@ -55,8 +57,7 @@ SOURCES = [
     (
         "ray.io/v1",
         "RayJob",
-        "{rayClusterSpec: {headGroupSpec: {template: POD}, "
-        + "workerGroupSpecs: [{groupName: gpu, replicas: 2, template: POD}]}}",
+        f"{{rayClusterSpec: {{headGroupSpec: {{template: POD}}, workerGroupSpecs: [{RAY_WORKERS}]}}}}",
         [("head", 1), ("gpu", 2)],
         True,
     ),
