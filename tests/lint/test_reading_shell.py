@@ -104,7 +104,17 @@ def test_lines_that_the_grammar_joins_are_two_commands() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["(" * 5000, "$(" * 5000, "if a; then " * 3000, '"$(' * 3000, "a | " * 8_000, "{ " * 20_000, "'" * 99_999],
+    [
+        "(" * 5000,
+        "$(" * 5000,
+        "if a; then " * 3000,
+        '"$(' * 3000,
+        "a | " * 50_000,
+        "a | " * 3_000,
+        "<<E\n" * 3_000,
+        "{ " * 20_000,
+        "'" * 99_999,
+    ],
 )
 def test_a_hostile_script_ends_soon(text: str) -> None:
     start = time.monotonic()

@@ -26,7 +26,7 @@ class Hears(StrEnum):
 
     YES = "yes"
     NO = "no"
-    SOME = "with some shells"
+    SOME = "with some shells or versions"
     UNKNOWN = "unknown"
 
 
@@ -154,8 +154,9 @@ def _follow(words: tuple[Word, ...], around: Surroundings, way: _Way, place: Pla
 def _hop(hop: Hop, words: tuple[Word, ...], around: Surroundings, way: _Way) -> Entry:
     if hop.passing is Passing.UNKNOWN:
         return Entry(Hears.UNKNOWN, words[0], main=hop.rest, first=False)
-    if hop.passing is Passing.KEEPS:
-        return Entry(Hears.YES if way.group else Hears.NO, words[0], why=hop.why, main=hop.rest, first=False)
+    if hop.passing in (Passing.KEEPS, Passing.MAY_KEEP):
+        hears = Hears.NO if hop.passing is Passing.KEEPS else Hears.SOME
+        return Entry(Hears.YES if way.group else hears, words[0], why=hop.why, main=hop.rest, first=False)
     first = way.first if hop.passing is Passing.BECOMES else False
     group = way.group or hop.passing is Passing.TELLS_GROUP
     if not hop.rest:

@@ -19,6 +19,7 @@ class Passing(StrEnum):
     FORWARDS = "passes it on"
     TELLS_GROUP = "passes it to the whole group"
     KEEPS = "keeps it"
+    MAY_KEEP = "keeps it in some versions"
     UNKNOWN = "not known"
 
 
@@ -225,7 +226,7 @@ def _npm(words: Sequence[Word]) -> Hop | None:
         return None
     if name == "yarn" and verb in ("install", "add", "build"):
         return None
-    return Hop(f"{name} {verb}" if verb else name, Passing.KEEPS, (), _NPM_WHY.format(name))
+    return Hop(f"{name} {verb}" if verb else name, Passing.MAY_KEEP, (), _NPM_WHY.format(name))
 
 
 def _after_dashes(words: Sequence[Word]) -> tuple[Word, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from outlast.lint.command_line import Word
 from outlast.lint.commands.launchers import find_hop
+from outlast.lint.commands.shells import is_shell
 
 # Programs that a script uses around its work; whether they hear a signal does not matter.
 _CHORE_NAMES = """
@@ -38,7 +39,7 @@ def role_of(words: Sequence[Word]) -> int:
     if not words:
         return PROGRAM  # behind a launcher, but what it is is open
     name = (words[0].text or "").rsplit("/", 1)[-1]
-    if name in _CHORES or name in _PREPARING:
+    if name in _CHORES or name in _PREPARING or (is_shell(name) and len(words) == 1):
         return CHORE
     if name in _LAUNCHERS:
         return TRAINING

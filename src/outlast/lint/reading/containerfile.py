@@ -24,14 +24,15 @@ _ESCAPE = re.compile(r"^#\s*escape\s*=\s*`", re.MULTILINE | re.IGNORECASE)
 class Instruction:
     """One instruction. `name` in capitals. `text`: what follows it, comments and line breaks after `\\` taken out.
 
-    `words`: of the exec form (a JSON list), and of none other; None for the shell form. `text_at`: where `text` begins.
-    `heredocs`: the bodies of `<<EOF`, each with the line that it begins on.
+    `words`: of the exec form (a JSON list of texts), None for the shell form. `raw`: `text` with its line breaks, and
+    `text_at`: where it begins. `heredocs`: the bodies of `<<EOF`, each with the line that it begins on.
     """
 
     name: str
     line: int
     column: int
     text: str
+    raw: str
     text_at: At
     words: tuple[Word, ...] | None = None
     heredocs: tuple[tuple[int, str], ...] = ()
@@ -137,23 +138,29 @@ def _instruction(node: Node, data: bytes) -> Instruction:
         if child.type == "heredoc_block":
             end = min(end, child.start_byte)
     row, byte = node.children[1].start_point if len(node.children) > 1 else node.end_point
-    text = data[begin:end].decode(errors="replace").replace("\\\n", "")
+    raw = data[begin:end].decode(errors="replace").rstrip()
+    text = raw.replace("\\\n", "").strip()
     line, column = node.start_point
+    at = At(row + 1, byte + 1)
+    return Instruction(name, line + 1, column + 1, text, raw, at, _exec_form(node, text, at), heredocs)
+
+
+def _exec_form(node: Node, text: str, at: At) -> tuple[Word, ...] | None:
+    """The words of a JSON list of texts; what is not quite one is a shell form, as for Docker."""
+    if not text.startswith("["):
+        return None
+    try:
+        made: object = json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(made, list) or not all(isinstance(one, str) for one in made):
+        return None
     array = next((child for child in node.children if child.type == "json_string_array"), None)
-    words = tuple(_json_words(array)) if array is not None else None
-    return Instruction(name, line + 1, column + 1, text.strip(), At(row + 1, byte + 1), words, heredocs)
-
-
-def _json_words(node: Node) -> Iterator[Word]:
-    for child in node.named_children:
-        if child.type == "json_string":
-            raw = _text(child)
-            try:
-                text = str(json.loads(raw, strict=False))
-            except ValueError:
-                text = raw.strip('"')
-            row, byte = child.start_point
-            yield Word(text, row + 1, byte + 1, raw)
+    nodes = [child for child in array.named_children if child.type == "json_string"] if array is not None else []
+    if len(nodes) != len(made):
+        return tuple(Word(one, at.line, at.column, one) for one in made)
+    places = [child.start_point for child in nodes]
+    return tuple(Word(one, row + 1, byte + 1, one) for one, (row, byte) in zip(made, places, strict=True))
 
 
 def _heredocs(node: Node, data: bytes) -> Iterator[tuple[int, str]]:

@@ -11,6 +11,8 @@ from outlast.lint.source import Unreadable
 
 MOST_CHARACTERS = 1 << 20
 _MOST_SECONDS = 5.0
+_MOST_OF_ONE = 3_000
+_COSTLY = ("|", "<<", "((")  # the grammar's time and memory grow with the square of their number
 _DEEPEST = 150  # statements in statements; bash itself would read more, a person would not
 
 
@@ -22,6 +24,11 @@ def read_shell(text: str) -> Script:
     """
     if len(text) > MOST_CHARACTERS:
         raise Unreadable(f"it has {len(text):,} characters; of a script at most {MOST_CHARACTERS:,} are read")
+    for token in _COSTLY:
+        if text.count(token) > _MOST_OF_ONE:
+            raise Unreadable(
+                f"it has {text.count(token):,} times {token}; of a script at most {_MOST_OF_ONE:,} are read"
+            )
     data = text.encode()
     root = _parse(data).root_node
     if root.type == "ERROR" and not root.named_children:

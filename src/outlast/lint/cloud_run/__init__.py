@@ -1,0 +1,1 @@
+"""Rules for Cloud Run jobs, however they are described: a manifest, a gcloud command line, Terraform."""
