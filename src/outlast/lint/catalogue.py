@@ -17,7 +17,7 @@ _CHECKS: dict[Kind, tuple[str, ...]] = {
     Kind.YAML: ("outlast.lint.kubernetes.checking",),
     Kind.SHELL: ("outlast.lint.kubernetes.in_scripts",),
     Kind.CONTAINERFILE: (),
-    Kind.HCL: (),
+    Kind.HCL: ("outlast.lint.kubernetes.in_terraform",),
     Kind.PYTHON: (),
 }
 # Each module has its `RULES`.

@@ -9,7 +9,7 @@ from outlast.lint.kubernetes.checking import check_manifest
 from outlast.lint.kubernetes.manifest import Manifest, read_manifest
 from outlast.lint.kubernetes.workloads import workload_of
 from outlast.lint.reading.shell import read_shell
-from outlast.lint.reading.statements import Heredoc
+from outlast.lint.reading.statements import Heredoc, Script
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import Finding
 from outlast.lint.source import Source, Unreadable
@@ -27,12 +27,17 @@ _BUDGETS = ("poddisruptionbudget", "pdb")
 
 def check(source: Source) -> Iterator[Finding]:
     """The findings of a script's manifests and kubectl commands."""
-    for statement, command in source.read(read_shell).commands():
+    yield from check_script(source.read(read_shell), source.known)
+
+
+def check_script(script: Script, known: Known) -> Iterator[Finding]:
+    """The same of a script that has been read, wherever it stood."""
+    for statement, command in script.commands():
         for one in statement.heredocs:
-            yield from _of_heredoc(one, source.known)
+            yield from _of_heredoc(one, known)
         made = _made_by(command)
         if made is not None:
-            yield from check_manifest(made, source.known)
+            yield from check_manifest(made, known)
 
 
 def _of_heredoc(document: Heredoc, known: Known) -> Iterator[Finding]:

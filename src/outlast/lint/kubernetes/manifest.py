@@ -1,6 +1,6 @@
 """What a text of Kubernetes objects holds: its workloads, and what else in it says something about them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from outlast.lint.kubernetes.fields import entries
@@ -28,9 +28,13 @@ class Manifest:
 
 def read_manifest(text: str) -> Manifest:
     """The objects of a text; none where it is something else. Raises Unreadable when it is no YAML."""
-    objects = tuple(one for document in read_yaml(text) for one in _objects(document))
-    workloads = tuple(made for made in map(workload_of, objects) if made is not None)
-    return Manifest(objects, workloads, tuple(text.split("\n")))
+    return manifest_of(read_yaml(text), tuple(text.split("\n")))
+
+
+def manifest_of(documents: Iterable[Node], lines: tuple[str, ...] = ()) -> Manifest:
+    """The objects among some documents; `lines`: the text that their places are in."""
+    objects = tuple(one for document in documents for one in _objects(document))
+    return Manifest(objects, tuple(made for made in map(workload_of, objects) if made is not None), lines)
 
 
 def _objects(document: Node) -> Iterator[Node]:

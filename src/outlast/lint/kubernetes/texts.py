@@ -29,5 +29,7 @@ def embedded(node: Node, manifest: Manifest) -> Embedded:
         first = next((one for one in manifest.lines[node.line :] if one.strip()), "")
         indent = len(first) - len(first.lstrip(" "))
         return Embedded(node, ShellText(node.text, node.line + 1, indent + 1, indent), exact=True)
+    if line[node.column - 1 : node.column + 1] == "<<":  # Terraform's: the lines as they stand in the file
+        return Embedded(node, ShellText(node.text, node.line + 1), exact=True)
     single = "\n" not in node.text and style != ">" and node.end_line <= node.line
     return Embedded(node, ShellText(node.text, node.line, node.column + node.quoted), exact=single)
