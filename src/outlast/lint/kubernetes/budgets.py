@@ -1,6 +1,7 @@
 """How many interruptions a workload survives, and for how long it may run (K001, K002, K021, K023, K038)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from outlast.lint.kubernetes.cases import Case, key_of
 from outlast.lint.kubernetes.failure_policies import ignores_disruption
@@ -82,6 +83,8 @@ def _unretried(case: Case) -> Iterator[Finding]:
 
 def _limit(case: Case) -> Iterator[Finding]:
     job, default = case.pods.job, kubernetes.FACTS.default_retries
+    if case.workload.of_kubeflow:
+        yield from _limit_of_kubeflow(case)
     if not (case.in_job and case.matters and case.whole) or ignores_disruption(job) is not False:
         return
     limit = number_or(job["backoffLimit"], default)
@@ -95,13 +98,30 @@ def _limit(case: Case) -> Iterator[Finding]:
     yield PREEMPTIONS_COUNT.at(place, told, severity=ERROR if spot else WARNING)
 
 
+def _limit_of_kubeflow(case: Case) -> Iterator[Finding]:
+    """Its operator has no rule that would ignore a disruption; an unset limit is none."""
+    for limit in _of_operators(case, "backoffLimit"):
+        if limit.number is not None and limit.number <= kubernetes.FACTS.default_retries and _any_matters(case):
+            told = f"{case.workload.name} has backoffLimit {limit.number}, which interruptions use up, too"
+            yield PREEMPTIONS_COUNT.at(limit, told, fix="raise backoffLimit well above the expected interruptions")
+
+
+def _any_matters(case: Case) -> bool:
+    return any(replace(case, pods=pods).matters for pods in case.workload.pods)
+
+
 def _deadlines(case: Case) -> Iterator[Finding]:
     if case.pods.job and (own := case.pods.spec["activeDeadlineSeconds"]).number is not None:
         told = f"{case.name} has activeDeadlineSeconds {own.number} in the pod: each attempt is killed then, and counts"
         yield DEADLINE_FOR_ALL.at(own, told)
     for deadline in (case.pods.job["activeDeadlineSeconds"], *_of_operators(case, "activeDeadlineSeconds")):
-        if deadline.number is not None and case.is_batch and case.known.work_seconds is not None:
+        if deadline.number is None or not case.is_batch:
+            continue
+        if case.known.work_seconds is not None:
             yield from _too_early(case, deadline, deadline.number, case.known.work_seconds)
+        elif case.matters:
+            told = f"activeDeadlineSeconds of {case.name} is {deadline.number}, for all its attempts together"
+            yield DEADLINE_FOR_ALL.at(deadline, told, severity=INFO)
 
 
 def _of_operators(case: Case, name: str) -> Iterator[Node]:

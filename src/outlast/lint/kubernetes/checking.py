@@ -1,6 +1,7 @@
 """The check of Kubernetes manifests: every rule over every template of pods."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import groupby
 
 from outlast.lint.known import Known
@@ -14,12 +15,14 @@ from outlast.lint.kubernetes import (
     job_sets,
     operators,
     placement,
+    programs,
     storage,
 )
 from outlast.lint.kubernetes.cases import Case, cases_of
 from outlast.lint.kubernetes.manifest import Manifest, read_manifest
-from outlast.lint.rule import Finding
-from outlast.lint.source import Source
+from outlast.lint.kubernetes.texts import embedded
+from outlast.lint.rule import At, Finding
+from outlast.lint.source import Source, Unreadable
 
 _OF_A_CASE: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     budgets.check,
@@ -29,6 +32,7 @@ _OF_A_CASE: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     indexes.check,
     operators.check,
     placement.check,
+    programs.zero_when_stopped,
     storage.check,
 )
 RULES = (
@@ -60,3 +64,21 @@ def check_manifest(manifest: Manifest, known: Known) -> Iterator[Finding]:
         yield from job_sets.check(list(group))
     yield from placement.handling(cases)
     yield from disruption_budgets.check(manifest)
+    yield from programs.check(manifest, cases, known)
+    yield from _in_config_maps(manifest, known)
+
+
+def _in_config_maps(manifest: Manifest, known: Known) -> Iterator[Finding]:
+    """Manifests that a ConfigMap holds for somebody to apply."""
+    for holder in manifest.of_kind("ConfigMap"):
+        for node in holder["data"].fields.values():
+            if "apiVersion:" not in node.text or "kind:" not in node.text:
+                continue
+            held = embedded(node, manifest)
+            try:
+                inner = read_manifest(node.text)
+            except Unreadable:
+                continue
+            for one in check_manifest(inner, known):
+                place = held.place(held.shell.outer(At(one.line, one.column)))
+                yield replace(one, line=place.line, column=place.column)

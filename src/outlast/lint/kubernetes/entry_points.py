@@ -189,14 +189,14 @@ def _zero_by_setting(case: Case, container: Node) -> Iterator[Finding]:
 
 
 def _in_place(case: Case) -> Iterator[Finding]:
-    if case.in_job and case.matters and case.pods.policy.text == "OnFailure" and not case.pods.policy.is_unknown:
+    if case.pods.job and case.pods.policy.text == "OnFailure" and (case.in_job or case.matters):
         told = f"{case.name} is restarted in place: its attempts have no pods of their own, and interruptions count"
         yield SIGNAL_LOST.at(case.pods.policy, told, severity=INFO, fix="set restartPolicy: Never")
 
 
 def _namespaces(case: Case) -> Iterator[Finding]:
     for name in ("shareProcessNamespace", "hostPID"):
-        if case.matters and case.pods.spec[name].truth:
+        if case.pods.spec[name].truth:
             told = f"{case.name} has {name}: its program is not process 1"
             yield NOT_FIRST.at(case.pods.spec[name], told)
 

@@ -8,7 +8,7 @@ from outlast.lint.kubernetes.evidence import GKE_PREEMPTIBLE
 from outlast.lint.kubernetes.fields import number_or, unset
 from outlast.lint.kubernetes.work import variables_of, words_of
 from outlast.lint.reading.yaml_nodes import Node
-from outlast.lint.rule import WARNING, Finding, Rule
+from outlast.lint.rule import INFO, WARNING, Finding, Rule
 from outlast.platforms import gke_gpu, gke_spot, gke_tpu, kubernetes
 
 _DEFAULT = int(kubernetes.FACTS.grace_seconds)
@@ -86,12 +86,12 @@ def check(case: Case) -> Iterator[Finding]:
 
 def _not_asked(case: Case) -> Iterator[Finding]:
     evidence = case.evidence
-    if not (case.is_batch and evidence.on_gke and evidence.accelerator) or evidence.spot or evidence.flex_start:
+    if not (evidence.on_gke and evidence.accelerator) or evidence.spot or evidence.flex_start or evidence.idles:
         return
     if unset(case.pods.spec, _GRACE):
         what = "TPU" if evidence.tpu else "GPU"
         told = f"{case.name} runs on {what} nodes, and gets the default {_DEFAULT} s of up to {_LONGEST[what]} s"
-        yield NOT_ASKED_FOR.at(key_of(case.pods.spec), told)
+        yield NOT_ASKED_FOR.at(key_of(case.pods.spec), told, severity=WARNING if case.is_batch else INFO)
 
 
 def _too_much(case: Case, node: Node, asked: int) -> Iterator[Finding]:

@@ -91,9 +91,9 @@ def _dying(case: Case) -> Iterator[Finding]:
 
 
 def _tolerates_all(case: Case, place: Node) -> Iterator[Finding]:
-    if case.evidence.on_gke and case.evidence.accelerator and case.is_batch:
+    if case.evidence.on_gke and case.evidence.accelerator and not case.evidence.idles:
         told = f"{case.name} tolerates every taint, that of nodes before their maintenance, too"
-        yield ONTO_DYING_NODE.at(place, told)
+        yield ONTO_DYING_NODE.at(place, told, severity=ERROR if case.is_batch else WARNING)
 
 
 def _spot(case: Case) -> Iterator[Finding]:
