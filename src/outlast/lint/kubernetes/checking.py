@@ -19,8 +19,10 @@ from outlast.lint.kubernetes import (
     storage,
 )
 from outlast.lint.kubernetes.cases import Case, cases_of
+from outlast.lint.kubernetes.fields import entries
 from outlast.lint.kubernetes.manifest import Manifest, read_manifest
 from outlast.lint.kubernetes.texts import embedded
+from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import At, Finding
 from outlast.lint.source import Source, Unreadable
 
@@ -65,20 +67,26 @@ def check_manifest(manifest: Manifest, known: Known) -> Iterator[Finding]:
     yield from placement.handling(cases)
     yield from disruption_budgets.check(manifest)
     yield from programs.check(manifest, cases, known)
-    yield from _in_config_maps(manifest, known)
+    yield from _in_texts(manifest, known)
 
 
-def _in_config_maps(manifest: Manifest, known: Known) -> Iterator[Finding]:
-    """Manifests that a ConfigMap holds for somebody to apply."""
-    for holder in manifest.of_kind("ConfigMap"):
-        for node in holder["data"].fields.values():
-            if "apiVersion:" not in node.text or "kind:" not in node.text:
-                continue
-            held = embedded(node, manifest)
-            try:
-                inner = read_manifest(node.text)
-            except Unreadable:
-                continue
-            for one in check_manifest(inner, known):
-                place = held.place(held.shell.outer(At(one.line, one.column)))
-                yield replace(one, line=place.line, column=place.column)
+def _in_texts(manifest: Manifest, known: Known) -> Iterator[Finding]:
+    """Manifests that a ConfigMap holds for somebody to apply, and the patches of a Kustomization."""
+    texts = [node for holder in manifest.of_kind("ConfigMap") for node in holder["data"].fields.values()]
+    for holder in manifest.of_kind("Kustomization", "Component"):
+        texts += [one["patch"] for one in entries(holder["patches"])]
+        texts += [one for one in holder["patchesStrategicMerge"] if "\n" in one.text]
+    for node in texts:
+        if "apiVersion:" in node.text and "kind:" in node.text:
+            yield from _inside(node, manifest, known)
+
+
+def _inside(node: Node, manifest: Manifest, known: Known) -> Iterator[Finding]:
+    held = embedded(node, manifest)
+    try:
+        inner = read_manifest(node.text)
+    except Unreadable:
+        return
+    for one in check_manifest(inner, known):
+        place = held.place(held.shell.outer(At(one.line, one.column)))
+        yield replace(one, line=place.line, column=place.column)

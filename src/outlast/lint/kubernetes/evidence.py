@@ -23,6 +23,7 @@ _SPOT = {
     "karpenter.sh/capacity-type": ("spot",),
     AKS_SPOT: ("spot",),
 }
+SPOT_LABELS = tuple(_SPOT)
 _OF_GKE = ("cloud.google.com/", "gke-gcsfuse/", "networking.gke.io/", "node.gke.io/", "iam.gke.io/")
 _GKE_DRIVERS = ("storage.gke.io",)
 _GKE_GROUPS = ("cloud.google.com", "gke.io", "monitoring.googleapis.com")

@@ -121,7 +121,9 @@ def _use_of_index(container: Node) -> Node | None:
     places: list[Node] = [*container["command"], *container["args"], *values]
     for place in places:
         text = place.text
-        if (f"${INDEX}" in text or f"${{{INDEX}" in text or f"$({INDEX})" in text) and f"{INDEX}=" not in text:
+        used = f"${INDEX}" in text or f"${{{INDEX}}}" in text or f"$({INDEX})" in text
+        given = f"{INDEX}=" in text or f"{INDEX}:-" in text  # by itself, or by a default
+        if used and not given:
             return place
     return None
 

@@ -8,6 +8,7 @@ from outlast.lint.kubernetes.evidence import (
     GKE_PREEMPTIBLE,
     GKE_SPOT,
     GPU_LABELS,
+    SPOT_LABELS,
     TPU_LABELS,
     amount_of,
     is_gpu,
@@ -19,6 +20,8 @@ from outlast.lint.rule import ERROR, INFO, WARNING, At, Finding, Rule
 
 _DYING = ("cloud.google.com/impending-node-termination", "cloud.google.com/maintenance-window-started")
 _NODE_POOL, _COMPUTE_CLASS = "cloud.google.com/gke-nodepool", "cloud.google.com/compute-class"
+# With one of these wishes, somebody has said which machines are meant.
+_PLACED = (_NODE_POOL, _COMPUTE_CLASS, *SPOT_LABELS)
 _DAY = 24 * 3600
 _LONGEST_RUN = "provreq.kueue.x-k8s.io/maxRunDurationSeconds"
 _HANDLING = "gke-disruption-handling"

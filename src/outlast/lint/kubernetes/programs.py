@@ -126,19 +126,33 @@ def _exit_zero(text: str) -> At | None:
             body: ast.AST | None = handler if isinstance(handler, ast.Lambda) else None
             if isinstance(handler, ast.Name | ast.Attribute):
                 body = functions.get(handler.id if isinstance(handler, ast.Name) else handler.attr)
-            found = next((one for one in ast.walk(body) if _ends_with_zero(one)), None) if body is not None else None
-            if isinstance(found, ast.expr | ast.stmt):
-                return At(found.lineno, found.col_offset + 1)
+            found = _only_zero(body) if body is not None else None
+            if found is not None:
+                return found
     return None
 
 
-def _ends_with_zero(node: ast.AST) -> bool:
-    """`sys.exit()`, `sys.exit(0)`, `os._exit(0)`, `raise SystemExit`."""
+def _only_zero(body: ast.AST) -> At | None:
+    """Where a handler ends with 0; None where it may end with another code, too, for then it has thought of it."""
+    exits = [
+        (one, arguments)
+        for one in ast.walk(body)
+        if isinstance(one, ast.expr | ast.stmt) and (arguments := _exit_of(one)) is not None
+    ]
+    if not exits or not all(_is_zero(arguments) for _, arguments in exits):
+        return None
+    return At(exits[0][0].lineno, exits[0][0].col_offset + 1)
+
+
+def _exit_of(node: ast.AST) -> list[ast.expr] | None:
+    """The arguments of `sys.exit(...)`, `os._exit(...)`, `raise SystemExit(...)`; None for all else."""
     if isinstance(node, ast.Raise) and node.exc is not None:
         made = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
         arguments = node.exc.args if isinstance(node.exc, ast.Call) else []
-        return ast.unparse(made) == "SystemExit" and _is_zero(arguments)
-    return isinstance(node, ast.Call) and ast.unparse(node.func) in _EXITS and _is_zero(node.args)
+        return arguments if ast.unparse(made) == "SystemExit" else None
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in _EXITS:
+        return node.args
+    return None
 
 
 def _is_zero(arguments: list[ast.expr]) -> bool:

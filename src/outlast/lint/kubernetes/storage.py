@@ -56,6 +56,9 @@ _READ_ONLY = re.compile(r"(?:.*_)?(?:load|from|pretrained|input|init|restore|bas
 _OUTPUTS = ("output_dir", "base_output_directory", "save_dir", "outlast_url")
 _LASTING = ("persistentVolumeClaim", "csi", "nfs", "azureFile", "cephfs", "glusterfs", "flexVolume")
 _RELATIVE = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
+_LOCAL_DISK = re.compile(
+    r"nvme|ssd|scratch|local|k8s-disks|stateful_partition|ephemeral|^/tmp|^/var|^/dev", re.IGNORECASE
+)
 _PLACE = re.compile(r"(?:dir|path|file|folder|root|directory|location)$", re.IGNORECASE)
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://.*")
 
@@ -158,10 +161,15 @@ def _lost(case: Case) -> Iterator[Finding]:
         where = _why_lost(case, written)
         if where and written.text not in told:
             told.add(written.text)
-            severe = ERROR if case.evidence.trains and not _is_copied(case, written.volume) else WARNING
-            yield DIES_WITH_POD.at(
-                written.node, f"{case.name} keeps its checkpoints at {written.text}, {where}", severity=severe
-            )
+            sure = case.evidence.trains and not _is_copied(case, written.volume) and not _may_be_shared(written)
+            message = f"{case.name} keeps its checkpoints at {written.text}, {where}"
+            yield DIES_WITH_POD.at(written.node, message, severity=ERROR if sure else WARNING)
+
+
+def _may_be_shared(written: Written) -> bool:
+    """A node's folder may be a file system that all nodes mount, unless its name says that it is a local disk."""
+    path = written.volume.at("hostPath", "path")
+    return path.is_set and _LOCAL_DISK.search(path.text) is None
 
 
 def _nowhere(case: Case) -> Iterator[Finding]:
