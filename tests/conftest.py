@@ -1,6 +1,7 @@
 """What holds for every test: under CI=true a skipped test is a failed one, and none knows where it runs."""
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -19,6 +20,11 @@ _OF_PLATFORMS = (
 )
 for _name in [name for name in os.environ if name.startswith(_OF_PLATFORMS)]:
     del os.environ[_name]
+
+# A shell without job control starts what it puts into the background with these ignored; so would all tests' programs.
+for _number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

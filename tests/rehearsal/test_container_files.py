@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,37 @@ def test_where_writes_cannot_be_kept_apart_there_are_none(tmp_path: Path, deep: 
     assert _run(command, tmp_path, View(tmp_path / "root", (), private=True)) == (8, None)
     assert not (deep / "new").exists()
     assert "Read-only file system" in (tmp_path / "log").read_text()
+
+
+@pytest.fixture
+def dead_mounts(tmp_path: Path) -> Iterator[list[Path]]:
+    """Two FUSE mounts whose server has ended, as a crashed sshfs or gcsfuse leaves them."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    folders = [tmp_path / "dead", Path(f"/outlast-dead-{os.getpid()}")]
+    for folder in folders:
+        folder.mkdir()
+        device = os.open("/dev/fuse", os.O_RDWR)
+        options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
+        command = ["mount", "-i", "-t", "fuse", "-o", options, "none", str(folder)]
+        subprocess.run(command, check=True, pass_fds=(device,))
+        os.close(device)
+    yield folders
+    for folder in folders:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+        folder.rmdir()
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_a_dead_mount_of_this_machine_keeps_no_container_from_starting(
+    tmp_path: Path, dead_mounts: list[Path], private: bool
+) -> None:
+    with pytest.raises(OSError, match="not connected"):
+        dead_mounts[0].stat()
+    view = replace(_view(tmp_path), private=private)
+    command = ["sh", "-c", f"echo there > {tmp_path}/mount/file && ls {tmp_path} {dead_mounts[1]}; exit 5"]
+    assert _run(command, tmp_path, view) == (5, None), (tmp_path / "log").read_text()
+    assert (tmp_path / "mount" / "file").read_text() == "there\n"
 
 
 def test_a_mount_below_a_link_is_where_the_link_leads_inside_of_the_container(tmp_path: Path) -> None:

@@ -271,6 +271,8 @@ class _Root:
                 self._bind(Path(entry.path), here)
 
     def _show(self, what: Path, where: Path) -> None:
+        if _is_dead(what):
+            return
         if self._layers is None or where.relative_to(self.place).parts[0] in _DEVICES:
             self._bind(what, where)
             return
@@ -314,6 +316,15 @@ class _Root:
 
     def _mount_memory(self, where: Path) -> None:
         _check(self._libc.mount(b"tmpfs", os.fsencode(where), b"tmpfs", _MS_NOSUID | _MS_NODEV, b"mode=755"))
+
+
+def _is_dead(folder: Path) -> bool:
+    """Whether nobody answers for what is mounted there (a FUSE server that has ended): it stays an empty folder."""
+    try:
+        folder.stat()
+    except OSError as error:
+        return error.errno in (errno.ENOTCONN, errno.ESTALE, errno.EIO, errno.EACCES)
+    return False
 
 
 def _check(result: int) -> None:
