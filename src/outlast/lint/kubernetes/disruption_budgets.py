@@ -6,6 +6,7 @@ from outlast.lint.kubernetes.manifest import Manifest
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import WARNING, Finding, Rule
 
+_MOST_WORKLOADS = 200  # to compare each budget with
 BLOCKS_DRAINS = Rule(
     "K024",
     WARNING,
@@ -36,7 +37,7 @@ def check(manifest: Manifest) -> Iterator[Finding]:
 
 def _pods_of(manifest: Manifest, budget: Node) -> int | None:
     """How many pods a budget is for, where one workload of the text has all the labels that it selects."""
-    if any(manifest.of_kind("HorizontalPodAutoscaler", "ScaledObject")):
+    if len(manifest.workloads) > _MOST_WORKLOADS or any(manifest.of_kind("HorizontalPodAutoscaler", "ScaledObject")):
         return None
     wanted = {name: one.text for name, one in budget.at("spec", "selector", "matchLabels").fields.items()}
     found = []

@@ -26,7 +26,6 @@ _SPOT = {
 SPOT_LABELS = tuple(_SPOT)
 _OF_GKE = ("cloud.google.com/", "gke-gcsfuse/", "networking.gke.io/", "node.gke.io/", "iam.gke.io/")
 _GKE_DRIVERS = ("storage.gke.io",)
-_GKE_GROUPS = ("cloud.google.com", "gke.io", "monitoring.googleapis.com")
 TPU_LABELS = ("cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-tpu-topology")
 GPU_LABELS = ("cloud.google.com/gke-accelerator", "cloud.google.com/gke-gpu-accelerator")
 _TPU_RESOURCE = "google.com/tpu"
@@ -162,13 +161,4 @@ def _on_gke(pods: Pods, workload: Workload, manifest: Manifest, wishes: tuple[Wi
     if any(key.startswith(_OF_GKE) for key in keys):
         return True
     drivers = (one.at("csi", "driver").text for one in entries(pods.spec["volumes"]))
-    return any(driver.endswith(_GKE_DRIVERS) for driver in drivers) or _gke_objects(manifest)
-
-
-def _gke_objects(manifest: Manifest) -> bool:
-    """Whether other objects of the text are GKE's own, or bound to Google's accounts."""
-    for one in manifest.objects:
-        group = one["apiVersion"].text.split("/")[0]
-        if group.endswith(_GKE_GROUPS) or "iam.gke.io/gcp-service-account" in one.at("metadata", "annotations"):
-            return True
-    return False
+    return any(driver.endswith(_GKE_DRIVERS) for driver in drivers) or manifest.on_gke

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from outlast.lint.reading.yaml_nodes import Node
 
+MOST_ENTRIES = 500
+
 
 def unset(node: Node, *names: str) -> bool:
     """Whether a field is surely not given: a placeholder on the way to it may hold it, and then it is not sure."""
@@ -25,8 +27,8 @@ def number_or(node: Node, default: int) -> int | None:
 
 
 def entries(node: Node) -> Iterator[Node]:
-    """The maps of a list."""
-    return (one for one in node if one.kind == "map")
+    """The maps of a list, of which no workload has more than can be compared with each other."""
+    return (one for one in node.elements[:MOST_ENTRIES] if one.kind == "map")
 
 
 def named(nodes: Node, name: str) -> Node:

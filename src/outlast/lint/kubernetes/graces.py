@@ -1,5 +1,6 @@
 """How long pods really have between SIGTERM and SIGKILL (K009, K010, K011, K012, K013, K036)."""
 
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ _SPOT, _SPOT_AT_MOST = int(gke_spot.FACTS.grace_seconds), int(gke_spot.FACTS.lon
 _LONGEST = {"GPU": int(gke_gpu.FACTS.longest_grace_seconds or 0), "TPU": int(gke_tpu.FACTS.longest_grace_seconds or 0)}
 _LAUNCHER_SECONDS = 30
 _COMPUTE_CLASS = "cloud.google.com/compute-class"
+_SECONDS = re.compile(r"([0-9]{1,9})s?")
 _GRACE = "terminationGracePeriodSeconds"
 _DISRUPTION = "GKE, Manage GKE node disruption for GPUs and TPUs (2026-11-29)"
 
@@ -158,8 +160,8 @@ def _sleeps(hook: Node) -> int:
     if seconds is not None:
         return seconds
     words = [word.strip(";'\"") for one in hook.at("exec", "command") for word in one.text.split()]
-    pairs = pairwise(words)
-    return sum(int(amount.rstrip("s")) for word, amount in pairs if word == "sleep" and amount.rstrip("s").isdigit())
+    amounts = [_SECONDS.fullmatch(amount) for word, amount in pairwise(words) if word == "sleep"]
+    return sum(int(one[1]) for one in amounts if one)
 
 
 def _launcher(case: Case, node: Node, asked: int) -> Iterator[Finding]:

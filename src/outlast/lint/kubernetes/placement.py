@@ -14,7 +14,7 @@ from outlast.lint.kubernetes.evidence import (
     is_gpu,
     is_tpu,
 )
-from outlast.lint.kubernetes.fields import entries, unset
+from outlast.lint.kubernetes.fields import entries
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import ERROR, INFO, WARNING, At, Finding, Rule
 
@@ -110,7 +110,7 @@ def _spot(case: Case) -> Iterator[Finding]:
             told = f"{case.name} selects Spot nodes, {why}, and does not tolerate {spot.key}"
             standard = always or case.evidence.wish(_NODE_POOL) is not None
             yield HALF_OF_SPOT.at(spot.node, told, severity=WARNING if standard else INFO)
-    elif spot is None and unset(case.pods.spec, "nodeSelector", "x") and not case.evidence.wishes:
+    elif spot is None and not case.pods.spec["nodeSelector"].is_unknown and not case.evidence.wish(*_PLACED):
         for one in tolerations:
             if one["key"].text in (GKE_SPOT, AKS_SPOT, GKE_PREEMPTIBLE):
                 told = (

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from outlast.lint.kubernetes.cases import Case
 from outlast.lint.kubernetes.fields import entries, known_text, named, unset
@@ -60,6 +60,7 @@ _LOCAL_DISK = re.compile(
     r"nvme|ssd|scratch|local|k8s-disks|stateful_partition|ephemeral|^/tmp|^/var|^/dev", re.IGNORECASE
 )
 _PLACE = re.compile(r"(?:dir|path|file|folder|root|directory|location)$", re.IGNORECASE)
+_MOST_PLACES = 50
 _REMOTE = re.compile(r"[a-z][a-z0-9+.-]*://.*")
 
 
@@ -139,8 +140,8 @@ def _volume_below(case: Case, container: Node, path: str) -> Node:
     for mount in entries(container["volumeMounts"]):
         at = mount["mountPath"].text.rstrip("/")
         if (path == at or path.startswith(f"{at}/")) and len(at) >= len(best):
-            best, found = at, named(case.pods.spec["volumes"], mount["name"].text) or mount
-    return found
+            best, found = at, mount
+    return (named(case.pods.spec["volumes"], found["name"].text) or found) if found else found
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -154,7 +155,7 @@ def _lost(case: Case) -> Iterator[Finding]:
     if not (case.matters and case.whole):
         return
     told: set[str] = set()
-    places = list(checkpoints_of(case))
+    places = list(islice(checkpoints_of(case), _MOST_PLACES))
     if not places:
         yield from _nowhere(case)
     for written in places:
