@@ -14,10 +14,9 @@ MOST_NODES = 200_000
 """A text that expands to more is refused: aliases of aliases grow without bound (the "billion laughs")."""
 _DEEPEST = 100
 # A value that some tool fills in before the platform sees it: Helm and Jinja, shells, Terraform, envsubst, CI.
-_PLACEHOLDER = re.compile(
-    r"\{\{.*\}\}|\$\{.+\}|\$\(.+\)|\$[A-Za-z_]\w*|<[A-Za-z][\w .-]*>|%[A-Z_]+%|@@\w+@@", re.DOTALL
-)
-_INTEGER = re.compile(r"[-+]?[0-9]+")
+_PLACEHOLDER = re.compile(r"\$[A-Za-z_]\w*|<[A-Za-z][\w .-]*>|%[A-Z_]+%|@@\w+@@")
+_BRACKETS = (("{{", "}}"), ("${", "}"), ("$(", ")"))
+_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _NULL = "tag:yaml.org,2002:null"
 _MERGE = "tag:yaml.org,2002:merge"
 
@@ -77,7 +76,7 @@ class Node:
     @property
     def is_unknown(self) -> bool:
         """Whether somebody else fills the value in: a template's placeholder, a shell's or CI's variable."""
-        return self.kind == "scalar" and _PLACEHOLDER.search(self.text) is not None
+        return self.kind == "scalar" and (_has_brackets(self.text) or _PLACEHOLDER.search(self.text) is not None)
 
     @property
     def number(self) -> int | None:
@@ -99,6 +98,15 @@ class Node:
         yield self
         for one in (*self.fields.values(), *self.elements):
             yield from one.walk()
+
+
+def _has_brackets(text: str) -> bool:
+    """Whether something stands between a placeholder's brackets; an expression for it would look n * n times."""
+    for opening, closing in _BRACKETS:
+        start = text.find(opening)
+        if start >= 0 and text.rfind(closing) > start:
+            return True
+    return False
 
 
 @dataclass(slots=True)
@@ -167,7 +175,9 @@ def _convert(node: yaml.Node, growth: _Growth, depth: int, key: yaml.Node | None
     text, quoted = "", False
     fields: dict[str, Node] = {}
     elements: tuple[Node, ...] = ()
-    if isinstance(node, yaml.MappingNode):
+    if _is_unrendered(node):
+        text = "{{...}}"
+    elif isinstance(node, yaml.MappingNode):
         kind, fields = "map", _fields(node, growth, depth)
     elif isinstance(node, yaml.SequenceNode):
         kind, elements = "list", tuple(_convert(one, growth, depth + 1) for one in node.value)
@@ -187,6 +197,13 @@ def _convert(node: yaml.Node, growth: _Growth, depth: int, key: yaml.Node | None
         fields=fields,
         elements=elements,
     )
+
+
+def _is_unrendered(node: yaml.Node) -> bool:
+    """Whether it is a template's `{{ value }}` without quotes, which YAML takes for a map whose key is a map."""
+    if not isinstance(node, yaml.MappingNode) or not node.flow_style or len(node.value) != 1:
+        return False
+    return isinstance(node.value[0][0], yaml.MappingNode)
 
 
 def _fields(node: yaml.MappingNode, growth: _Growth, depth: int) -> dict[str, Node]:

@@ -1,0 +1,161 @@
+"""Python inside a manifest: in ConfigMaps, behind `python -c`, and in here-documents of a container's shell."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from outlast.lint.catalogue import checks_of
+from outlast.lint.commands.entry import ShellText
+from outlast.lint.known import Known
+from outlast.lint.kubernetes.cases import Case
+from outlast.lint.kubernetes.entry_points import ZERO_WHEN_STOPPED
+from outlast.lint.kubernetes.fields import entries
+from outlast.lint.kubernetes.manifest import Manifest
+from outlast.lint.kubernetes.texts import Embedded, embedded
+from outlast.lint.reading.shell import read_shell
+from outlast.lint.reading.yaml_nodes import Node
+from outlast.lint.rule import At, Finding, Place
+from outlast.lint.source import Kind, Source, Unreadable
+
+_EXITS = {"sys.exit", "exit", "quit", "os._exit"}
+_TERM = ("SIGTERM", "signal.SIGTERM")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A Python text in a manifest; `inner`: where it begins in the scalar that holds it."""
+
+    text: str
+    held: Embedded
+    inner: ShellText
+
+    def place(self, at: Place) -> Place:
+        """A place in the program as one in the file."""
+        return self.held.place(self.inner.outer(At(at.line, at.column)))
+
+
+def programs_of_containers(case: Case) -> Iterator[Program]:
+    """What a template's containers run: arguments, here-documents, mounted ConfigMaps."""
+    for container in case.pods.containers:
+        words = [*container["command"], *container["args"]]
+        for before, node in zip([None, *words], words, strict=False):
+            held = embedded(node, case.manifest)
+            if before is not None and before.text == "-c" and _is_python(words):
+                yield Program(node.text, held, held.shell)
+            elif "<<" in node.text:
+                yield from _in_heredocs(held)
+    for volume in entries(case.pods.spec["volumes"]):
+        holder = case.manifest.find("ConfigMap", volume.at("configMap", "name").text)
+        if holder is not None:
+            yield from _in_config_map(holder, case.manifest)
+
+
+def _is_python(words: list[Node]) -> bool:
+    return words[0].text.rsplit("/", 1)[-1].startswith("python")
+
+
+def _in_config_map(holder: Node, manifest: Manifest) -> Iterator[Program]:
+    for name, node in holder["data"].fields.items():
+        if name.endswith(".py") and node.kind == "scalar":
+            held = embedded(node, manifest)
+            yield Program(node.text, held, held.shell)
+
+
+def _in_heredocs(held: Embedded) -> Iterator[Program]:
+    try:
+        script = read_shell(held.shell.text)
+    except Unreadable:
+        return
+    for statement, command in script.commands():
+        targets = [one.target.text or "" for one in statement.redirects]
+        python = (command.program or "").startswith("python") or any(one.endswith(".py") for one in targets)
+        for one in statement.heredocs if python else ():
+            start = held.shell.outer(At(one.line, 1))
+            cut = one.shift[0] if one.shift else 0
+            yield Program(one.text, held, ShellText(one.text, start.line, start.column + cut, held.shell.shift + cut))
+
+
+def check(manifest: Manifest, cases: list[Case], known: Known) -> Iterator[Finding]:
+    """What the checks of Python programs find in the texts of a manifest, each text once."""
+    seen: set[tuple[int, int]] = set()
+    maps = (one for holder in manifest.of_kind("ConfigMap") for one in _in_config_map(holder, manifest))
+    for program in (*(one for case in cases for one in programs_of_containers(case)), *maps):
+        start = (program.inner.line, program.inner.column)
+        if start in seen:
+            continue
+        seen.add(start)
+        source = Source(Path("program.py"), program.text, Kind.PYTHON, known)
+        yield from _found_in(source, program)
+
+
+def _found_in(source: Source, program: Program) -> Iterator[Finding]:
+    for one in checks_of(Kind.PYTHON):
+        try:
+            for finding in one(source):
+                place = program.place(At(finding.line, finding.column))
+                yield replace(finding, line=place.line, column=place.column)
+        except Unreadable:
+            return
+
+
+def zero_when_stopped(case: Case) -> Iterator[Finding]:
+    """A handler of SIGTERM that ends with 0, in a program of a Job."""
+    if not (case.workload.ends and case.is_batch):
+        return
+    for program in programs_of_containers(case):
+        if "SIGTERM" not in program.text:
+            continue
+        place = _exit_zero(program.text)
+        if place is not None:
+            told = f"the handler of SIGTERM in {case.name} ends with 0, and an interrupted attempt counts as complete"
+            yield ZERO_WHEN_STOPPED.at(program.place(place), told)
+
+
+def _exit_zero(text: str) -> At | None:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    functions = {one.name: one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)}
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("signal") and len(call.args) == 2:
+            handler = call.args[1]
+            if ast.unparse(call.args[0]) not in _TERM:
+                continue
+            body: ast.AST | None = handler if isinstance(handler, ast.Lambda) else None
+            if isinstance(handler, ast.Name | ast.Attribute):
+                body = functions.get(handler.id if isinstance(handler, ast.Name) else handler.attr)
+            found = _only_zero(body) if body is not None else None
+            if found is not None:
+                return found
+    return None
+
+
+def _only_zero(body: ast.AST) -> At | None:
+    """Where a handler ends with 0; None where it may end with another code, too, for then it has thought of it."""
+    exits = [
+        (one, arguments)
+        for one in ast.walk(body)
+        if isinstance(one, ast.expr | ast.stmt) and (arguments := _exit_of(one)) is not None
+    ]
+    if not exits or not all(_is_zero(arguments) for _, arguments in exits):
+        return None
+    return At(exits[0][0].lineno, exits[0][0].col_offset + 1)
+
+
+def _exit_of(node: ast.AST) -> list[ast.expr] | None:
+    """The arguments of `sys.exit(...)`, `os._exit(...)`, `raise SystemExit(...)`; None for all else."""
+    if isinstance(node, ast.Raise) and node.exc is not None:
+        made = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+        arguments = node.exc.args if isinstance(node.exc, ast.Call) else []
+        return arguments if ast.unparse(made) == "SystemExit" else None
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in _EXITS:
+        return node.args
+    return None
+
+
+def _is_zero(arguments: list[ast.expr]) -> bool:
+    if not arguments:
+        return True
+    return isinstance(arguments[0], ast.Constant) and arguments[0].value in (0, None)
