@@ -23,7 +23,7 @@ def service_account(name: str, *, google_account: str | None) -> Json:
 
 def node_reader(name: str, *, account: str, namespace: str) -> list[Json]:
     """What lets a pod hear of its node's maintenance, and of its own deletion where a shell keeps SIGTERM."""
-    role, binding = f"{name}-nodes", "rbac.authorization.k8s.io"
+    role, binding = f"outlast-{namespace}-{name}-nodes", "rbac.authorization.k8s.io"  # of the whole cluster
     subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
 
     def rules(resource: str) -> list[Json]:

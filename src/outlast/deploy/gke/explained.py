@@ -78,7 +78,7 @@ def _commented(reason: str, column: int) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes lists of plain words in one line, as people write a command, and texts of digits in quotes."""
+    """Writes lists of plain words in one line, as people write a command, and a variable too."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  a manifest has no anchors, whatever it repeats
         return True
@@ -89,4 +89,10 @@ def _list(dumper: yaml.SafeDumper, data: list[Any]) -> yaml.Node:
     return dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=flat)
 
 
+def _mapping(dumper: yaml.SafeDumper, data: Json) -> yaml.Node:
+    flat = list(data) == ["name", "value"]
+    return dumper.represent_mapping("tag:yaml.org,2002:map", data.items(), flow_style=flat)
+
+
 _Dumper.add_representer(list, _list)
+_Dumper.add_representer(dict, _mapping)
