@@ -11,7 +11,11 @@ from outlast.deploy.plan import Command, Made, Probe, Step, WrittenFile
 Json = dict[str, Any]
 DEFAULT_NAMESPACE = "default"
 _CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", "Namespace")
-_HOLDS = {"Job": "its pods and their logs", "JobSet": "its pods and their logs", "Deployment": "its pods and their logs"}
+_HOLDS = {
+    "Job": "its pods and their logs",
+    "JobSet": "its pods and their logs",
+    "Deployment": "its pods and their logs",
+}
 
 
 @dataclass(frozen=True, slots=True)
