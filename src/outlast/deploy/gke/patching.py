@@ -5,8 +5,11 @@ Allow unless set. Kubeflow training operator: restartPolicy ExitCode starts a re
 1 to 127 for good; with OnFailure a pod that went with its node is not made again (kubeflow/trainer#1570).
 """
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
+
+import yaml
 
 from outlast.deploy.description import Description
 from outlast.deploy.gke import workloads
@@ -41,14 +44,25 @@ class Patched:
 
 def patch(text: str, file: str, description: Description | None = None) -> Patched:
     """The text with what its pods need to survive. Raises SettingsError where there is nothing that can be patched."""
-    patching = _Patching(text, file, description)
-    found = find_pods(load_documents(text, file))
-    if not found:
+    if not find_pods(load_documents(text, file)):
         raise SettingsError(f"{file}: there is no Job, CronJob, JobSet or PyTorchJob in it")
-    for one in found:
-        _PATCHES[one.controller](patching, one)
-        _pod(patching, one)
-    return Patched(patching.text, tuple(patching.changes), tuple(patching.by_hand))
+    done = []
+    for part in _documents(text):  # each by itself: a change costs as much as its document is long
+        patching = _Patching(part, file, description)
+        for one in find_pods(load_documents(part, file)):
+            _PATCHES[one.controller](patching, one)
+            _pod(patching, one)
+        done.append(patching)
+    changes = tuple(said for one in done for said in one.changes)
+    return Patched("".join(one.text for one in done), changes, tuple(said for one in done for said in one.by_hand))
+
+
+def _documents(text: str) -> list[str]:
+    """The text in pieces with a document each; together they are the text."""
+    events = yaml.parse(text, Loader=yaml.SafeLoader)
+    starts = [one.start_mark.index for one in events if isinstance(one, yaml.DocumentStartEvent) and one.explicit]
+    borders = [0, *(start for start in starts if start), len(text)]
+    return [text[begin:end] for begin, end in itertools.pairwise(borders)]
 
 
 @dataclass(slots=True)
