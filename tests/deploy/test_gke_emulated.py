@@ -10,8 +10,8 @@ import pytest
 
 import outlast
 from outlast.deploy.apply import Applying
-from outlast.deploy.description_file import read_description
-from outlast.deploy.gke.target import GkeTarget, Options
+from outlast.deploy.description_file import Described, read_description
+from outlast.deploy.gke.target import GkeTarget
 from outlast.deploy.record import opened
 from outlast.deploy.teardown import tear_down
 from outlast.deploy.tools import InstalledTools
@@ -92,6 +92,10 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
         yield opened_cluster
 
 
+def described(text: str, folder: Path) -> Described:
+    return Described(read_description(text), folder, None)
+
+
 class Lives(History):
     """Every state of the pods of namespace training."""
 
@@ -113,7 +117,7 @@ def test_what_is_generated_survives_maintenance_and_reclaims_and_can_be_removed(
     outlast.Queue(queue).publish({f"item-{number}": {} for number in range(ITEMS)})
     bucket = f"gs://{servers.BUCKET}/{tmp_path.name}"
     texts = [ON_GPU.format(bucket=bucket), ON_SPOT, WORKERS.format(queue=queue, sink=sink)]
-    targets = [GkeTarget(read_description(text), Options(folder=Path("deployed"))) for text in texts]
+    targets = [GkeTarget(described(text, tmp_path)) for text in texts]
     lives, names = Lives(cluster), [target.description.name for target in targets]
     for target in targets:
         with opened(tmp_path, "gke", target.description.name) as record:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from outlast.deploy.description import BadSetting
-from outlast.deploy.description_file import read_description
+from outlast.deploy.description_file import Described, read_description
 from outlast.deploy.gke import pools
 from outlast.deploy.gke.explained import Why, yaml_text
 from outlast.deploy.gke.grace import choose_grace, needed_seconds, usable_seconds
@@ -49,8 +49,12 @@ DESCRIPTIONS = {
 NOT_OF_KUBERNETES = ("JobSet", "PodMonitoring")  # custom resources have no schema there
 
 
+def target_of(text: str, **options: Any) -> GkeTarget:
+    return GkeTarget(Described(read_description(text), Path(), None), Options(**options))
+
+
 def target(name: str, **options: Any) -> GkeTarget:
-    return GkeTarget(read_description(DESCRIPTIONS[name]), Options(**options))
+    return target_of(DESCRIPTIONS[name], **options)
 
 
 def manifests(made: GkeTarget) -> list[Json]:
@@ -254,15 +258,15 @@ def test_a_grace_that_is_never_given_is_refused(kind: Any, asked: int) -> None:
 
 def test_a_long_shutdown_budget_comes_with_its_file_and_where_gcloud_cannot_it_is_said() -> None:
     text = f"{BASE}{CLOUD}{IN_CLUSTER}hardware: {{spot: true}}\nmeasured: {{save_time: 20s}}\n"
-    plan = GkeTarget(read_description(text), Options(folder=Path("d"))).plan()
-    config = next(file for file in plan.files if file.path == Path("d/node-system.yaml"))
+    plan = target_of(text).plan()
+    config = next(file for file in plan.files if file.path == Path("node-system.yaml"))
     assert yaml.safe_load(config.text) == {
         "kubeletConfig": {"shutdownGracePeriodSeconds": 120, "shutdownGracePeriodCriticalPodsSeconds": 15}
     }
     command = next(step for step in plan.steps if step.name == "node-pool").commands[0].argv
-    assert command[command.index("--system-config-from-file") + 1] == "d/node-system.yaml"
+    assert command[command.index("--system-config-from-file") + 1] == "node-system.yaml"
     assert any("1.35.0" in note for note in plan.notes)
-    without = GkeTarget(read_description(text), Options(long_shutdown=False)).plan()
+    without = target_of(text, long_shutdown=False).plan()
     assert any("installed here cannot" in note for note in without.notes)
     assert not any(file.path.name == "node-system.yaml" for file in without.files)
 
@@ -275,7 +279,7 @@ def test_the_exposure_is_what_kubernetes_enforces() -> None:
     seconds = workload("gpu")["spec"]["activeDeadlineSeconds"]
     assert made.exposure.accelerator_hours == seconds / 3600
     assert seconds > 2 * 12 * 3600
-    priced = GkeTarget(read_description(DESCRIPTIONS["gpu"] + "price_per_gpu_hour: 0.5\n"))
+    priced = target_of(DESCRIPTIONS["gpu"] + "price_per_gpu_hour: 0.5\n")
     assert f"{seconds / 7200:,.2f} USD" in priced.exposure.text
     assert "no end" in target("job").exposure.text
     assert target("always-on").exposure.hours is None
@@ -292,7 +296,7 @@ def test_the_back_off_limit_grows_with_the_interruptions_that_are_expected() -> 
 
 
 def workload_of(text: str) -> Json:
-    return next(one for one in manifests(GkeTarget(read_description(text))) if one["kind"] == "Job")
+    return next(one for one in manifests(target_of(text)) if one["kind"] == "Job")
 
 
 def test_what_cannot_be_is_refused_by_its_key() -> None:
@@ -304,7 +308,7 @@ def test_what_cannot_be_is_refused_by_its_key() -> None:
         ("tasks: 2\nkubernetes: {nodes: 2}\n", "tasks"),
     ):
         with pytest.raises(BadSetting) as refused:
-            GkeTarget(read_description(BASE + more)).plan()
+            target_of(BASE + more).plan()
         assert key in refused.value.key
 
 

@@ -1,57 +1,83 @@
-"""What a job on GKE needs of Google Cloud, as steps of gcloud: APIs, bucket, account, roles, features of the cluster.
+"""What a job on GKE needs of Google Cloud, as steps of gcloud: APIs, image, bucket, account, roles, cluster features.
 
-Facts as of 2026-11-30. Cloud Storage, "IAM roles": roles/storage.objectUser reads, writes, lists and deletes objects,
-which is what checkpoints need, and no more. GKE, "Workload Identity Federation": roles/iam.workloadIdentityUser on the
-Google account for PROJECT.svc.id.goog[NAMESPACE/ACCOUNT]. IAM: an account's id has 6 to 30 characters.
+The image, the bucket and the account are made as for Cloud Run, by the same steps. Facts as of 2026-11-30. GKE,
+"Workload Identity Federation": roles/iam.workloadIdentityUser on the Google account for
+PROJECT.svc.id.goog[NAMESPACE/ACCOUNT].
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from outlast.deploy.description import BadSetting, Description
+from outlast.deploy.cloud_run.settings import account_of
+from outlast.deploy.cloud_run.steps import plan_for
+from outlast.deploy.description import BadSetting, Description, Hardware, Measured
+from outlast.deploy.description_file import Described
 from outlast.deploy.gke.pools import Cluster
 from outlast.deploy.plan import Command, Made, Probe, Step
 
-BUCKET_ROLE, IDENTITY_ROLE = "roles/storage.objectUser", "roles/iam.workloadIdentityUser"
-_APIS = ("container.googleapis.com", "iam.googleapis.com", "iamcredentials.googleapis.com", "storage.googleapis.com")
-_LEAST_CHARACTERS, _MOST_CHARACTERS = 6, 30
+IDENTITY_ROLE = "roles/iam.workloadIdentityUser"
+_BUILDING = ("artifactregistry", "cloudbuild")
+_APIS = ("container", "iam", "iamcredentials", "storage")
+_OF_CLOUD_RUN = ("apis", "job", "execution")  # all other steps make what every target needs
+_IMAGE = "image"
 _ATTEMPTS = 8  # a new account is known everywhere after a while
 _GCSFUSE = "addonsConfig.gcsFuseCsiDriverConfig.enabled"
 
 
-def google_account(description: Description, account: str) -> str | None:
-    """The address of the Google service account of the pods; None where the description tells of no project."""
-    if description.service_account is not None or description.project is None:
-        return description.service_account
-    name = account if len(account) >= _LEAST_CHARACTERS else f"{account}-outlast"
-    return f"{name[:_MOST_CHARACTERS].rstrip('-')}@{description.project}.iam.gserviceaccount.com"
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """Steps before the cluster's own, the image that they make, and the Google account of the pods, if there is one."""
+
+    steps: tuple[Step, ...]
+    image: str
+    account: str | None
 
 
-def image(description: Description) -> str:
-    """The image's name. Raises BadSetting where it is to be built and has nowhere to go."""
-    if description.image is not None:
-        return description.image
-    for key, said in (("project", description.project), ("region", description.region)):
-        if said is None:
-            raise BadSetting(key, "it is missing: where the image is kept")
-    repository = description.repository or description.name
-    return f"{description.region}-docker.pkg.dev/{description.project}/{repository}/{description.name}:latest"
+def prepare(described: Described, files: Path) -> Cloud:
+    """Without a project nothing is made: then the image is there, and the pods are nobody towards Google Cloud."""
+    description = described.description
+    if description.project is None:
+        if description.image is None:
+            raise BadSetting("project", "it is missing: where the image is built and kept; or give an image")
+        return Cloud((), description.image, description.service_account)
+    region = description.region or _region(description.kubernetes.location)
+    # Cloud Run's plan is asked for what does not depend on the hardware, which it may not have.
+    asked = replace(
+        description, region=region, hardware=Hardware(), measured=Measured(), platform=None, tasks=1, parallelism=None,
+        run_seconds=None, timeout_seconds=None, retries=None, env=(), price_per_gpu_hour=None,
+    )  # fmt: skip
+    made = plan_for(replace(described, description=asked), files, execute=False)
+    steps = {step.name: step for step in made.steps if step.name not in _OF_CLOUD_RUN}
+    image = steps[_IMAGE].makes[0].name if _IMAGE in steps else description.image
+    assert image is not None  # a description has a source or an image
+    account = description.service_account or account_of(description.name, "job", description.project)
+    apis = _apis(description.project, builds=_IMAGE in steps)
+    return Cloud((apis, *steps.values()), image, account)
 
 
-def steps(description: Description, *, account: str, cluster: Cluster | None) -> Iterator[Step]:
-    """APIs, bucket, account and roles; nothing without a project."""
-    project, address = description.project, google_account(description, account)
-    if project is None or address is None:
-        return
-    yield _apis(project)
-    if description.bucket is not None:
-        yield _bucket(description, description.bucket, project)
-    if description.service_account is None:
-        yield _account(address, project)
-    if description.bucket is not None:
-        yield _bucket_role(description.bucket, address, project)
-    namespace = description.kubernetes.namespace
-    if cluster is not None:
-        yield _identity(address, f"serviceAccount:{project}.svc.id.goog[{namespace}/{account}]", project)
+def identity_role(description: Description, *, google_account: str, account: str) -> Step:
+    """Lets the pods, by their Kubernetes account, act as the Google one."""
+    project, namespace = description.project or "", description.kubernetes.namespace
+    member = f"serviceAccount:{project}.svc.id.goog[{namespace}/{account}]"
+    begin, place = ("gcloud", "iam", "service-accounts"), ("--project", project, "--quiet")
+    only = f'bindings.role="{IDENTITY_ROLE}" AND bindings.members="{member}"'
+    asks = ("--flatten", "bindings[].members", "--filter", only, "--format", "value(bindings.members)")
+    binding = (google_account, "--member", member, "--role", IDENTITY_ROLE, *place)
+    made = Made(
+        kind="role",
+        name=f"{IDENTITY_ROLE} on {google_account} for {member}",
+        probe=Probe((*begin, "get-iam-policy", google_account, *place, *asks), line=member),
+        undo=(Command((*begin, "remove-iam-policy-binding", *binding)),),
+    )
+    command = Command((*begin, "add-iam-policy-binding", *binding), attempts=_ATTEMPTS)
+    why = "the pods may act as the account"
+    return Step(name="workload-identity-role", why=why, commands=(command,), makes=(made,))
+
+
+def _region(location: str | None) -> str | None:
+    """That of a zone."""
+    return None if location is None else "-".join(location.split("-")[:2])
 
 
 def features(description: Description, cluster: Cluster) -> Iterator[Step]:
@@ -80,64 +106,13 @@ def _feature(name: str, why: str, cluster: Cluster, field: str, value: str, *fla
     )
 
 
-def _apis(project: str) -> Step:
-    command = Command(("gcloud", "services", "enable", *_APIS, "--project", project))
-    return Step(name="apis", why="the services that the job uses", commands=(command,))
-
-
-def _bucket(description: Description, bucket: str, project: str) -> Step:
-    url, region = f"gs://{bucket}", description.region or description.kubernetes.location
-    if region is None:
-        raise BadSetting("region", "it is missing: where the bucket is, best where the cluster is")
-    place = "-".join(region.split("-")[:2])  # of a zone the region
-    begin = ("gcloud", "storage", "buckets")
-    flags = ("--location", place, "--uniform-bucket-level-access", "--public-access-prevention", "--project", project)
-    made = Made(
-        kind="bucket",
-        name=url,
-        probe=Probe((*begin, "describe", url, "--format", "value(name)", "--project", project)),
-        undo=(Command(("gcloud", "storage", "rm", "--recursive", url, "--project", project)),),
-        holds="all checkpoints in it",
-    )
-    why = "where the checkpoints are, in the cluster's region"
-    return Step(name="bucket", why=why, commands=(Command((*begin, "create", url, *flags)),), makes=(made,))
-
-
-def _account(address: str, project: str) -> Step:
-    begin, name = ("gcloud", "iam", "service-accounts"), address.partition("@")[0]
-    made = Made(
-        kind="service account",
-        name=address,
-        probe=Probe((*begin, "describe", address, "--project", project, "--format", "value(email)")),
-        undo=(Command((*begin, "delete", address, "--project", project, "--quiet")),),
-    )
-    command = Command((*begin, "create", name, "--project", project))
+def _apis(project: str, *, builds: bool) -> Step:
+    apis = [f"{name}.googleapis.com" for name in (*_APIS, *(_BUILDING if builds else ()))]
+    listing = ("gcloud", "services", "list", "--enabled", "--format", "value(config.name)", "--project", project)
+    why_kept = "an enabled API costs nothing, and others may use it by now"
     return Step(
-        name="google-account", why="who the job is, with no right but those below", commands=(command,), makes=(made,)
+        name="apis",
+        why="the services that the job and its deployment call",
+        commands=(Command(("gcloud", "services", "enable", *apis, "--project", project)),),
+        makes=tuple(Made(kind="API", name=api, probe=Probe(listing, line=api), why_kept=why_kept) for api in apis),
     )
-
-
-def _bucket_role(bucket: str, address: str, project: str) -> Step:
-    on = ("gcloud", "storage", "buckets"), f"gs://{bucket}"
-    made, command = _role(*on, f"serviceAccount:{address}", role=BUCKET_ROLE, project=project)
-    return Step(name="bucket-role", why="read and write checkpoints", commands=(command,), makes=(made,))
-
-
-def _identity(address: str, member: str, project: str) -> Step:
-    made, command = _role(("gcloud", "iam", "service-accounts"), address, member, role=IDENTITY_ROLE, project=project)
-    why = "the pods may act as the account"
-    return Step(name="workload-identity-role", why=why, commands=(command,), makes=(made,))
-
-
-def _role(begin: tuple[str, ...], on: str, member: str, *, role: str, project: str) -> tuple[Made, Command]:
-    """A role for a member on one thing, which the commands of `begin` are about."""
-    asks = ("--flatten", "bindings[].members", "--filter", f'bindings.role="{role}" AND bindings.members="{member}"')
-    policy = (*begin, "get-iam-policy", on, "--project", project, *asks, "--format", "value(bindings.members)")
-    binding = ("--member", member, "--role", role, "--project", project)
-    made = Made(
-        kind="role",
-        name=f"{role} on {on} for {member}",
-        probe=Probe(policy, line=member),
-        undo=(Command((*begin, "remove-iam-policy-binding", on, *binding)),),
-    )
-    return made, Command((*begin, "add-iam-policy-binding", on, *binding), attempts=_ATTEMPTS)

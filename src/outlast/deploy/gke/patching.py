@@ -60,8 +60,8 @@ def patch(text: str, file: str, description: Description | None = None) -> Patch
 def _documents(text: str) -> list[str]:
     """The text in pieces with a document each; together they are the text."""
     events = yaml.parse(text, Loader=yaml.SafeLoader)
-    starts = [one.start_mark.index for one in events if isinstance(one, yaml.DocumentStartEvent) and one.explicit]
-    borders = [0, *(start for start in starts if start), len(text)]
+    marks = [one.start_mark for one in events if isinstance(one, yaml.DocumentStartEvent) and one.explicit]
+    borders = [0, *(mark.index for mark in marks if mark is not None and mark.index), len(text)]
     return [text[begin:end] for begin, end in itertools.pairwise(borders)]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from outlast.deploy.description import BadSetting, Description
+from outlast.deploy.description_file import Described
 from outlast.deploy.gke import beside, cloud, pools, workloads
 from outlast.deploy.gke.budgets import Exposure, deadline_seconds, exposure, failures_allowed
 from outlast.deploy.gke.grace import Grace, choose_grace
@@ -30,22 +31,31 @@ class Options:
     `context` of the kubeconfig; None: the one that the cluster gets from gcloud, without a cluster the current one.
     `node_notices`: whether the pods get the rights to hear of their node's maintenance. `metrics_port`: of the
     program's own metrics, if they are to be collected. `long_shutdown`: whether the installed gcloud can give Spot
-    nodes the long shutdown budget. `folder`: where the files go, as the commands name it.
+    nodes the long shutdown budget. The commands of the plan are for the folder of its files.
     """
 
     context: str | None = None
     node_notices: bool = False
     metrics_port: int | None = None
     long_shutdown: bool = True
-    folder: Path = field(default_factory=Path)
 
 
 @dataclass(frozen=True)
 class GkeTarget:
-    """Everything that GKE needs for one description."""
+    """Everything that GKE needs for one description; `files` is the folder of the plan's files."""
 
-    description: Description
+    described: Described
     options: Options = field(default_factory=Options)
+    files: Path = field(default_factory=Path)
+
+    @property
+    def description(self) -> Description:
+        return self.described.description
+
+    @cached_property
+    def cloud(self) -> cloud.Cloud:
+        """What is made beside the cluster."""
+        return cloud.prepare(self.described, self.files)
 
     @cached_property
     def nodes(self) -> Nodes:
@@ -118,7 +128,7 @@ class GkeTarget:
     def plan(self) -> Plan:
         """The whole deployment."""
         kubectl = Kubectl(self.description.kubernetes.namespace, self._context())
-        steps = [*cloud.steps(self.description, account=self.account, cluster=self.cluster)]
+        steps = [*self.cloud.steps]
         if self.cluster is not None:
             steps += self._before(self.cluster)
         namespace = kubectl.make_namespace()
@@ -127,7 +137,7 @@ class GkeTarget:
         steps.append(replace(kubectl.check(start.files[0].path, self.workload["kind"]), files=start.files))
         if self.cluster is not None and self.makes_pool:
             steps.append(self._pool(self.cluster))
-        steps += [*self._beside(kubectl), start]
+        steps += [*self._beside(kubectl), replace(start, files=())]  # the check has written its file
         return Plan(
             target=TARGET,
             name=self.description.name,
@@ -140,12 +150,12 @@ class GkeTarget:
     def _context(self) -> str | None:
         return self.options.context or (None if self.cluster is None else self.cluster.context)
 
-    def _path(self, name: str) -> Path:
-        return self.options.folder / name
-
     def _before(self, cluster: pools.Cluster) -> list[Step]:
         """What a cluster needs before kubectl can ask it anything."""
         found = [] if self.nodes.autopilot else list(cloud.features(self.description, cluster))
+        if self.cloud.account is not None:
+            role = cloud.identity_role(self.description, google_account=self.cloud.account, account=self.account)
+            found.append(role)
         if self.options.context is None:
             words = ("gcloud", "container", "clusters", "get-credentials", cluster.name, *cluster.place)
             why = "so that kubectl reaches the cluster, by a context of its own"
@@ -156,7 +166,7 @@ class GkeTarget:
         name, config = pools.pool_name(self.description), None
         files: tuple[WrittenFile, ...] = ()
         if self.grace.long_shutdown:
-            config = str(self._path("node-system.yaml"))
+            config = str(Path("node-system.yaml"))
             files = (WrittenFile(path=Path(config), text=pools.system_config()),)
         made = Made(
             kind="node pool",
@@ -170,23 +180,23 @@ class GkeTarget:
 
     def _start(self, kubectl: Kubectl) -> Step:
         kind = self.workload["kind"].lower()
-        return kubectl.apply(kind, "starts the work", self._path(f"{kind}.yaml"), [self.workload], spends=True)
+        return kubectl.apply(kind, "starts the work", Path(f"{kind}.yaml"), [self.workload], spends=True)
 
     def _beside(self, kubectl: Kubectl) -> list[Step]:
         description = self.description
-        account = beside.service_account(self.account, google_account=cloud.google_account(description, self.account))
-        found = [kubectl.apply("account", "who the pods are", self._path("account.yaml"), [account])]
+        account = beside.service_account(self.account, google_account=self.cloud.account)
+        found = [kubectl.apply("kubernetes-account", "who the pods are", Path("account.yaml"), [account])]
         if self.options.node_notices:
             rights = beside.node_reader(description.name, account=self.account, namespace=kubectl.namespace)
-            path, why = self._path("node-notices.yaml"), "so that the pods hear of their node's maintenance"
+            path, why = Path("node-notices.yaml"), "so that the pods hear of their node's maintenance"
             found.append(kubectl.apply("node-notices", why, path, rights))
         if self.kind == "Deployment":
             budget = beside.disruption_budget(description.name)
             why = "drains and upgrades take one worker at a time"
-            found.append(kubectl.apply("disruption-budget", why, self._path("disruption-budget.yaml"), [budget]))
+            found.append(kubectl.apply("disruption-budget", why, Path("disruption-budget.yaml"), [budget]))
         if self.options.metrics_port is not None:
             monitoring = beside.pod_monitoring(description.name, port=_METRICS)
-            path = self._path("metrics.yaml")
+            path = Path("metrics.yaml")
             found.append(kubectl.apply("metrics", "the program's metrics are collected", path, [monitoring]))
         return found
 
@@ -220,8 +230,7 @@ class GkeTarget:
         """The template of the pods; settings as of `Pod`."""
         if self.options.metrics_port is not None:
             settings["ports"] = ({"name": _METRICS, "containerPort": self.options.metrics_port},)
-        image = cloud.image(self.description)
-        template = Pod(self.description, self.nodes, self.grace, image, self.account, **settings).template
+        template = Pod(self.description, self.nodes, self.grace, self.cloud.image, self.account, **settings).template
         if self.makes_pool and self.description.kubernetes.node_pool is not None:
             template["spec"].setdefault("nodeSelector", {})[_POOL_LABEL] = self.description.kubernetes.node_pool
         return template
