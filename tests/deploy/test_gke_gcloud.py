@@ -71,8 +71,7 @@ def test_the_cluster_gets_its_features_and_its_pool_and_the_pool_alone_is_remove
     assert config["taints"] == [{"key": "cloud.google.com/gke-spot", "value": "true", "effect": "NO_SCHEDULE"}]
     assert config["workloadMetadataConfig"] == {"mode": "GKE_METADATA"}
     assert config["accelerators"][0]["acceleratorType"] == "nvidia-l4"
-    context = pools.Cluster("c1", LOCATION, "example-project").context
-    assert f"current-context: {context}\n" in Path(os.environ["KUBECONFIG"]).read_text()
+    assert f"current-context: {CLUSTER.context}\n" in Path(os.environ["KUBECONFIG"]).read_text()
     with opened(tmp_path, "gke", "train") as record:
         removal = tear_down(record, InstalledTools(tmp_path), print)
     assert removal.removed == ("node pool train-pool",)
@@ -94,18 +93,35 @@ def test_a_pool_of_other_hardware_is_taken_too(hardware: str, api: GkeApi, tmp_p
         assert pool["config"]["reservationAffinity"] == {"consumeReservationType": "NO_RESERVATION"}
 
 
+CLUSTER = pools.Cluster("c1", LOCATION, "example-project")
+
+
 def test_the_installed_gcloud_is_asked_whether_it_can_set_a_shutdown_budget(tmp_path: Path) -> None:
-    if shutil.which("gcloud") is None:
-        pytest.skip("gcloud is not installed")
-    knows = pools.knows_shutdown_budget(InstalledTools(tmp_path))
     if InstalledSdk().version == "528.0.0":
-        assert not knows
+        assert not pools.knows_shutdown_budget(CLUSTER, InstalledTools(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("knows", "version", "expected"),
+    [
+        (True, "1.35.0-gke.1171000", True),
+        (True, "1.36.2-gke.1000", True),
+        (True, "1.34.9-gke.2000000", False),
+        (True, "1.35.0-gke.99", False),
+        (False, "1.36.2-gke.1000", False),
+        (True, None, True),
+    ],
+)
+def test_a_gcloud_and_a_cluster_that_are_too_old_are_told_from_others(
+    knows: bool, version: str | None, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helps = f"{pools.SHUTDOWN_SETTING}  0, 30 or 120" if knows else "cpuManagerPolicy"
+    says = "exit 1" if version is None else f"echo {version}"
     program = tmp_path / "gcloud"
-    program.write_text(f'#!/bin/sh\necho "{pools.SHUTDOWN_SETTING}  0, 30 or 120"\n')
+    program.write_text(f'#!/bin/sh\ncase "$*" in *--help) echo "{helps}";; *) {says};; esac\n')
     program.chmod(0o755)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-        assert pools.knows_shutdown_budget(InstalledTools(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert pools.knows_shutdown_budget(CLUSTER, InstalledTools(tmp_path)) is expected
 
 
 @pytest.mark.parametrize("hardware", HARDWARE)

@@ -267,7 +267,7 @@ def test_a_long_shutdown_budget_comes_with_its_file_and_where_gcloud_cannot_it_i
     assert command[command.index("--system-config-from-file") + 1] == "node-system.yaml"
     assert any("1.35.0" in note for note in plan.notes)
     without = target_of(text, long_shutdown=False).plan()
-    assert any("installed here cannot" in note for note in without.notes)
+    assert any("too old" in note for note in without.notes)
     assert not any(file.path.name == "node-system.yaml" for file in without.files)
 
 

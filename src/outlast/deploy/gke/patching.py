@@ -290,8 +290,7 @@ def _command(patching: _Patching, found: Found, container: Path) -> None:
         said = f"the image's entry point is not in the manifest; begin it with `{' '.join(prefix)}`"
         patching.note(found, said)
     elif command[0] not in _KNOWN_FIRST:
-        patching.note(found, "its image needs outlast (pip install), since its command begins with it now")
-        why = "process 1 hears SIGTERM, passes it on, and leaves with the code that the controller is to see"
+        why = "process 1 has to hear SIGTERM, pass it on, and leave with the right code; the image needs outlast"
         for word in reversed(prefix):
             patching.add(found, (*container, "command"), word, "" if word != prefix[0] else why, first=True)
 

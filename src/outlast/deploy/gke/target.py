@@ -214,8 +214,8 @@ class GkeTarget:
             found.append(f"the node pool's shutdown budget needs a control plane of {pools.LEAST_VERSION} or newer")
         if self.description.hardware.spot and self.makes_pool and not self.options.long_shutdown:
             found.append(
-                "the gcloud that is installed here cannot set a node pool's shutdown budget, so Spot nodes leave their "
-                "pods 15 s; a newer one can make that 105 s"
+                "the gcloud that is installed here, or the cluster, is too old for a node pool's shutdown budget: Spot "
+                f"nodes leave their pods 15 s, and 105 s from control plane {pools.LEAST_VERSION} on"
             )
         if self._context() is None:
             found.append("kubectl's current context is used: the description names no kubernetes.cluster")
