@@ -126,7 +126,9 @@ class _Gcloud:
         number = len(self.world.get("calls", []))
         self.kill_at(f"{number}")
         doing()
-        self.world.setdefault("calls", []).append(" ".join([self.command, *self.arguments]))
+        self.world.setdefault("calls", []).append(
+            " ".join([self.command, *self.arguments, self.flags.get("--role", "")]).strip()
+        )
         (self.folder / "world.json").write_text(json.dumps(self.world))
         self.kill_at(f"{number}+")
 
