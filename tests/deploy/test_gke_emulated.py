@@ -66,6 +66,31 @@ kubernetes: {{namespace: training}}
 hardware: {{cpu: 500m, memory: 512Mi, spot: true}}
 """
 
+# As people write one: 0 for "stopped", any failure fails the Job, and it tolerates a node that is about to go.
+THEIRS = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: theirs, namespace: training}
+spec:
+  backoffLimit: 0
+  template:
+    metadata: {annotations: {team: vision}}
+    spec:
+      restartPolicy: OnFailure
+      tolerations: [{operator: Exists}]   # why not
+      nodeSelector: {cloud.google.com/gke-accelerator: nvidia-l4}
+      containers:
+        - name: main
+          image: trainer:1
+          command: [python, train.py]
+          env: [{name: OUTLAST_EXIT_CODE, value: "0"}, {name: OUTLAST_URL, value: /theirs}]
+          resources: {limits: {nvidia.com/gpu: 1}}
+          volumeMounts: [{name: bucket, mountPath: /theirs}]
+      volumes:
+        - name: bucket
+          csi: {driver: gcsfuse.csi.storage.gke.io, volumeAttributes: {bucketName: theirs}}
+"""
+
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
@@ -80,23 +105,24 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     images = {"trainer:1": Image(working_folder=image)}
-    nodes = ["gpu", "gpu", "spot", "spot", "spot"]
+    nodes = ["gpu", "gpu", "gpu", "spot", "spot", "spot"]
     with Cluster(nodes, speed=6, images=images, environment=environment) as opened_cluster:
         monkeypatch.setenv("KUBECONFIG", str(opened_cluster.kubeconfig))
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", environment["STORAGE_EMULATOR_HOST"])
         yield opened_cluster
 
 
-def outlast_deploy(description: Path, *words: str) -> str:
-    """What `outlast deploy gke` prints, with the real kubectl; it must leave with 0."""
+def outlast_deploy(description: Path | None, *words: str, code: int = 0) -> str:
+    """What `outlast deploy gke` prints, with the real kubectl."""
+    program = [sys.executable, "-c", "from outlast.cli.main import main; main()"]
     done = subprocess.run(
-        [sys.executable, "-c", "from outlast.cli.main import main; main()", "deploy", "gke", str(description), *words],
+        [*program, "deploy", "gke", *([] if description is None else [str(description)]), *words],
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 
 
@@ -125,9 +151,17 @@ def test_what_is_generated_survives_maintenance_and_reclaims_and_can_be_removed(
         (tmp_path / f"{name}.yaml").write_text(text.format(bucket=bucket, queue=queue, sink=sink))
         said = outlast_deploy(tmp_path / f"{name}.yaml", "--apply", "--yes")
         assert "at worst" in said
+    (tmp_path / "theirs.yaml").write_text(THEIRS)
+    patch = ("--patch", str(tmp_path / "theirs.yaml"), "--set", "measured.save_time=5s", "--set", "url=gs://theirs")
+    by_hand = outlast_deploy(None, *patch, "--out", str(tmp_path / "patched"), code=1)
+    assert "by hand" in by_hand
+    assert "serviceAccountName" in by_hand
+    kubectl("apply", "--filename", str(tmp_path / "patched" / "theirs.yaml"))
+    names.append("theirs")
 
     wait_until(lambda: any("/commits/" in one.name for one in open_store(bucket).list("")))
-    wait_until(lambda: list(cluster.bucket("ckpt").rglob("commits/*.json")))
+    for kept in ("ckpt", "theirs"):
+        wait_until(lambda kept=kept: list(cluster.bucket(kept).rglob("commits/*.json")))
     wait_until(lambda: outlast.Queue(queue).stats().done > 0)
     ended = {lives.running(name)[0] for name in names}  # a Spot node stays for those that come back
     procedures = [cluster.maintain(node) if "gpu" in node else cluster.reclaim(node) for node in sorted(ended)]
@@ -139,9 +173,9 @@ def test_what_is_generated_survives_maintenance_and_reclaims_and_can_be_removed(
         cut = [pod for pod in pods if disruptions(pod) or exit_code(pod) == 143]
         assert cut, f"{name} was not interrupted"
         # 137: what a Spot node leaves is 2.5 s here, which a busy machine may need to start a thread
-        assert {exit_code(pod) for pod in pods} <= ({0, 143} if name == "on-gpu" else {0, 137, 143}), name
+        assert {exit_code(pod) for pod in pods} <= ({0, 143} if name in ("on-gpu", "theirs") else {0, 137, 143}), name
         assert "failed" not in cluster.store.get("Job", name, NAMESPACE)["status"], name
-    for name in ("on-gpu", "on-spot"):
+    for name in ("on-gpu", "on-spot", "theirs"):
         last = lives.log(lives.of(name)[-1][-1])
         assert RESULT in last
         assert "resumed None" not in last, [lives.log(states[-1]) for states in lives.of(name)]
@@ -149,7 +183,8 @@ def test_what_is_generated_survives_maintenance_and_reclaims_and_can_be_removed(
     assert {procedure.kind for procedure in procedures} == {"maintenance", "reclaim"}
     lives.close()
 
-    for name in names:
+    kubectl("delete", "job", "theirs", "--namespace", NAMESPACE)
+    for name in names[:-1]:
         outlast_deploy(tmp_path / f"{name}.yaml", "--teardown", "--yes")
     assert cluster.store.listing("Job").objects == []
     left = [one["metadata"]["name"] for one in cluster.store.listing("ServiceAccount", NAMESPACE).objects]
