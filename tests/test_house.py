@@ -20,7 +20,7 @@ FLOOR_OF = {
     "errors": "words", "clock": "words", "events": "words", "console": "words", "threads": "words", "garbage": "words",
     "firmware": "words", "machine": "words", "mounts": "words", "urls": "words", "sqlite_files": "words",
     "sqlite_errors": "words",
-    "postgresql": "words", "paging": "words", "drift": "parts",
+    "postgresql": "words", "yaml_keys": "words", "paging": "words", "drift": "parts",
     "ports": "seams", "items": "seams", "disruptions": "seams", "limits": "seams", "registry": "seams",
     "rehearsal_place": "seams",
     "settings": "seams",
@@ -33,7 +33,7 @@ FLOOR_OF = {
     "saves": "engine", "saver": "engine", "wanted": "engine", "lazy": "engine", "copies": "engine",
     "worker": "engine", "supervise": "engine",
     "containers": "tools", "emulate": "tools", "rehearse": "tools", "deploy": "tools", "monitor": "tools",
-    "item_files": "tools", "pages": "tools", "timeline": "tools",
+    "installed_sdk": "tools", "item_files": "tools", "pages": "tools", "timeline": "tools",
     "cli": "faces", "__init__": "faces", "testing": "faces", "pytest_plugin": "faces",
 }  # fmt: skip
 # What each floor may import; "own": modules of the same floor too, else only those of its own package.

@@ -10,7 +10,7 @@ From the command to its verdict, in the order in which to read:
     verdict          what that proves, and why          findings         what else was found
     not_exercised    what it says nothing about         report           the proof, as text and JSON
 
-What goes wrong: scenario (as data), scenario_file, yaml_keys and traces (how it is written), script (what one rehearsal
+What goes wrong: scenario (as data), scenario_file and traces (how it is written), script (what one rehearsal
 plays), words and procedures (what each word makes happen on its platform).
 
 Where: site (all runs), stage (one run: its folder and environment), sandbox and ignore (what a copy holds).

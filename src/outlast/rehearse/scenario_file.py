@@ -9,7 +9,7 @@ from outlast.registry import PLATFORMS
 from outlast.rehearse.scenario import Happening, Interruption, Moment, Scenario, Value
 from outlast.rehearse.traces import TRACE_KEYS, read_trace
 from outlast.rehearse.words import Procedure, Setting, Word, goes_on
-from outlast.rehearse.yaml_keys import MOST_CHARACTERS, Key, did_you_mean, parse_yaml, read_text
+from outlast.yaml_keys import MOST_CHARACTERS, Key, did_you_mean, parse_yaml, read_text
 
 _TOP_KEYS = ("about", "platforms", "given", "speed", "attempts", "trace")
 _MOMENTS = ("at", "after")

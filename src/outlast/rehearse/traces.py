@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from outlast.rehearse.scenario import Moment
-from outlast.rehearse.yaml_keys import Key, read_text
+from outlast.yaml_keys import Key, read_text
 
 TRACE_KEYS = ("file", "lives", "take", "from", "as", "with")
 _USUAL_NUMBER = 5

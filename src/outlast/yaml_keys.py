@@ -14,7 +14,7 @@ import yaml
 from outlast.clock import parse_duration
 from outlast.errors import SettingsError
 
-_NULL, _TEXT = "tag:yaml.org,2002:null", "tag:yaml.org,2002:str"
+_NULL, _TEXT, _BOOLEAN = "tag:yaml.org,2002:null", "tag:yaml.org,2002:str", "tag:yaml.org,2002:bool"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 MOST_CHARACTERS = 1 << 20
 
@@ -37,8 +37,8 @@ class Key:
         self._wrong_at(self.name or self.node, why)
 
     def _wrong_at(self, node: yaml.Node, why: str) -> NoReturn:
-        place = f"{self.file}:{node.start_mark.line + 1}: {self.path + ': ' if self.path else ''}"
-        raise SettingsError(f"{place}{why}")
+        line = "" if node.start_mark is None else f":{node.start_mark.line + 1}"  # an argument stands in no line
+        raise SettingsError(f"{self.file}{line}: {self.path + ': ' if self.path else ''}{why}")
 
     def fields(self, known: Sequence[str]) -> dict[str, "Key"]:
         """The values of a mapping, by name; raises SettingsError for one that is not `known`, or comes twice."""
@@ -108,6 +108,12 @@ class Key:
             self.wrong(f"{said!r} is not a whole number of {least} or more")
         return int(said)
 
+    def yes_or_no(self) -> bool:
+        """true or false."""
+        if not isinstance(self.node, yaml.ScalarNode) or self.node.tag != _BOOLEAN:
+            self.wrong(f"expected true or false, found {_shown(self.node)}")
+        return str(self.node.value).lower() in ("true", "yes", "on")
+
     def number_above_0(self) -> float:
         said = self.text()
         try:
@@ -137,7 +143,7 @@ def read_text(path: Path, *, most_bytes: int) -> str:
 def parse_yaml(text: str, file: str) -> Key:
     """The whole document; raises SettingsError with the line where it is no YAML, or too much of it."""
     if len(text) > MOST_CHARACTERS:
-        raise SettingsError(f"{file}: more than {MOST_CHARACTERS} characters are no scenario")
+        raise SettingsError(f"{file}: more than {MOST_CHARACTERS} characters are too many")
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
