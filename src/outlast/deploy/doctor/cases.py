@@ -1,0 +1,65 @@
+"""What the checks are given: the description, where its file lies, and the programs to ask."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from outlast.deploy.description import Description
+from outlast.deploy.doctor.findings import Finding
+from outlast.deploy.doctor.programs import Answer, Programs, mapping, parsed, text_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One job to look at. `folder`: that of the description's file, which its `source` is relative to."""
+
+    described: Description
+    programs: Programs
+    env: Mapping[str, str] = field(default_factory=dict)
+    folder: Path = field(default_factory=Path)
+
+    @property
+    def project(self) -> str | None:
+        """The description's project, else gcloud's."""
+        return self.described.project or settings_of_gcloud(self.programs).project
+
+    @property
+    def at_a_time(self) -> int:
+        """How many tasks run at once."""
+        return self.described.parallelism or self.described.tasks
+
+    def gcloud(self, *words: str) -> Answer:
+        """gcloud about this job's project, in JSON."""
+        project = ("--project", self.project) if self.project else ()
+        return self.programs.ask("gcloud", *words, *project, "--format=json")
+
+    def kubectl(self, *words: str) -> Answer:
+        """kubectl in its current context. Its own limit is shorter than ours, so that it can say what it waited for."""
+        return self.programs.ask("kubectl", *words, "--request-timeout=15s")
+
+
+@dataclass(frozen=True, slots=True)
+class GcloudSettings:
+    """What matters of gcloud's configuration. `answer`: where it could not be read."""
+
+    account: str | None = None
+    project: str | None = None
+    impersonated: str | None = None
+    without_credentials: bool = False
+    answer: Answer | None = None
+
+
+def settings_of_gcloud(programs: Programs) -> GcloudSettings:
+    """Reads gcloud's configuration: properties, and the variables that stand for them."""
+    said = parsed(programs.ask("gcloud", "config", "list", "--format=json"), mapping)
+    if isinstance(said, Answer):
+        return GcloudSettings(answer=said)
+    return GcloudSettings(
+        account=text_at(said, "core", "account"),
+        project=text_at(said, "core", "project"),
+        impersonated=text_at(said, "auth", "impersonate_service_account"),
+        without_credentials=str(text_at(said, "auth", "disable_credentials")).lower() == "true",
+    )
+
+
+Findings = list[Finding]
