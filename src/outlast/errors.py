@@ -3,6 +3,7 @@
     OutlastError
     ├── LoopMisused                   the loop was used in a way that cannot be counted
     ├── ObjectExists                  a create-only object was already there
+    ├── DeploymentStopped             a command of a deployment failed; what was made is recorded
     ├── ItemError                     one item has no result; raised by the user's function
     ├── BadObject
     │   ├── ObjectMissing             a named object is not in the store
@@ -37,6 +38,10 @@ class LoopMisused(OutlastError):
 
 class ObjectExists(OutlastError):
     """A create-only object was already there: somebody else was first."""
+
+
+class DeploymentStopped(OutlastError):
+    """A command of a deployment, or of its removal, failed; the text tells which, what was done, and how to go on."""
 
 
 class ItemError(OutlastError):

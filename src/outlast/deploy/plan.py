@@ -1,0 +1,143 @@
+"""What a deployment is, whatever the target: ordered steps: files, commands, what they make and how it is undone."""
+
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# What tools say of a thing that is not there, in lower case: gcloud (API errors, `storage`, `run`) and kubectl.
+ABSENT_SAYS = ("not_found", "not found", "notfound", "does not exist", "cannot find", "could not find", "404")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A file that the plan writes. A relative `path` counts from the folder of the plan's files."""
+
+    path: Path
+    text: str
+    executable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A program and its arguments; no shell is between. `attempts`: a service may need a moment to know a new name."""
+
+    argv: tuple[str, ...]
+    attempts: int = 1
+
+    @property
+    def shown(self) -> str:
+        """As one would type it."""
+        return shlex.join(self.argv)
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Asks whether a thing is there. With `line`, it is when the output has that line; else when the code is 0.
+
+    A failure that does not say that it is absent is no answer, and stops the deployment.
+    """
+
+    argv: tuple[str, ...]
+    line: str | None = None
+    absent_says: tuple[str, ...] = ABSENT_SAYS
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Names what is there, a line each: for a command that makes a new thing of a name that only the service knows.
+
+    What the listing has after the command, and had not before, was made by it. In `undo` of such a thing, NAME is its
+    name.
+    """
+
+    argv: tuple[str, ...]
+
+
+NAME = "{NAME}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A thing that a step makes, and how it is removed. `kind` is a word for people: "bucket", "role".
+
+    `probe` asks whether it is there already, which then was somebody else's doing and stays. Either `probe`, or
+    `listing` for things whose name the service chooses. `holds` says what is lost with it. Things without `undo` go
+    with another that is removed, or cost nothing and stay; `why_kept` then says why.
+    """
+
+    kind: str
+    name: str
+    probe: Probe | None = None
+    listing: Listing | None = None
+    undo: tuple[Command, ...] = ()
+    holds: str | None = None
+    why_kept: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step: `name` is unique in its plan and stays the same from one deployment to the next.
+
+    `again`: the commands run although what they make is there (they set it to what the plan says, as `replace` and
+    `apply` do). `spends`: it starts something that is billed while it runs.
+    """
+
+    name: str
+    why: str
+    files: tuple[WrittenFile, ...] = ()
+    commands: tuple[Command, ...] = ()
+    makes: tuple[Made, ...] = ()
+    again: bool = False
+    spends: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that one deployment does. `target` and `name` are those of its record.
+
+    `notes` are for the reader before anything runs; `exposure` is the most that it can cost, in words.
+    """
+
+    target: str
+    name: str
+    steps: tuple[Step, ...]
+    notes: tuple[str, ...] = ()
+    exposure: tuple[str, ...] = ()
+    after: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        names = [step.name for step in self.steps]
+        if len(set(names)) != len(names):
+            raise ValueError(f"two steps of one name in {names}")
+
+    @property
+    def files(self) -> tuple[WrittenFile, ...]:
+        return tuple(file for step in self.steps for file in step.files)
+
+
+def shell_script(plan: Plan) -> str:
+    """The plan as a script for people to read and to run: each command with its reason above it."""
+    lines = ["#!/bin/sh", f"# Deploys {plan.name} ({plan.target}). Written by `outlast deploy`; yours to change."]
+    lines += [f"# {note}" for note in (*plan.notes, *plan.exposure)]
+    lines += ["set -eu"]
+    for step in plan.steps:
+        lines += ["", f"# {step.name}: {step.why}"]
+        lines += [f"#   writes {file.path}" for file in step.files]
+        lines += [command.shown for command in step.commands]
+    return "\n".join(lines) + "\n"
+
+
+def teardown_script(plan: Plan) -> str:
+    """The undoing of the whole plan, last thing first: everything that it names, whoever made it."""
+    lines = [
+        "#!/bin/sh",
+        f"# Removes all that a deployment of {plan.name} names, also what was there before it. `outlast deploy",
+        f"# {plan.target} --teardown` removes only what it made.",
+        "set -u",
+    ]
+    for made in (made for step in reversed(plan.steps) for made in reversed(step.makes)):
+        undoing = [command for command in made.undo if NAME not in command.argv]
+        if undoing:
+            holds = f": {made.holds}" if made.holds else ""
+            lines += ["", f"# {made.kind} {made.name}{holds}", *(command.shown for command in undoing)]
+    return "\n".join(lines) + "\n"
