@@ -10,6 +10,7 @@ from outlast.settings import console_for
 
 _COMMANDS = {
     "checkpoints": "outlast.cli.checkpoints:checkpoints",
+    "doctor": "outlast.cli.doctor:doctor",
     "emulate": "outlast.cli.emulate:emulate",
     "init": "outlast.cli.init:init",
     "interval": "outlast.cli.interval:interval",

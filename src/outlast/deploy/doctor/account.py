@@ -2,7 +2,7 @@
 
 from outlast.deploy.doctor.cases import Case, Findings, settings_of_gcloud
 from outlast.deploy.doctor.findings import Finding, bad, command, ok, unknown
-from outlast.deploy.doctor.programs import Answer, Programs, mapping, parsed, rows, text_at, value_at
+from outlast.deploy.doctor.programs import Answer, Programs, parsed, rows, text_at, value_at
 from outlast.deploy.doctor.troubles import LOGIN, is_no_login, is_not_there, missing_program, trouble
 
 _PLACEHOLDER = "PROJECT_ID"
@@ -51,7 +51,7 @@ def project(case: Case) -> Findings:
     if name is None:
         set_it = command("gcloud", "config", "set", "project", _PLACEHOLDER)
         return [bad(check, "neither the description nor gcloud names a project", set_it)]
-    said = parsed(case.programs.ask("gcloud", "projects", "describe", name, "--format=json"), mapping)
+    said = case.object_of("gcloud", "projects", "describe", name)
     if isinstance(said, Answer):
         return [_no_project(check, name, said)]
     state = text_at(said, "lifecycleState")
@@ -75,7 +75,7 @@ def billing(case: Case) -> Findings:
     check, name = "billing", case.project
     if name is None:
         return [unknown(check, "no project is known")]
-    said = parsed(case.programs.ask("gcloud", "billing", "projects", "describe", name, "--format=json"), mapping)
+    said = case.object_of("gcloud", "billing", "projects", "describe", name)
     if isinstance(said, Answer):
         return [trouble(check, said, ask="resourcemanager.projects.get (roles/viewer)")]
     if value_at(said, "billingEnabled") is True:

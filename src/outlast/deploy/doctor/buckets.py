@@ -1,11 +1,12 @@
 """The place of the checkpoints: it is there, it is near, and one can write to it; the last by really doing so."""
 
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from outlast.deploy.doctor.cases import Case, Findings
 from outlast.deploy.doctor.findings import Finding, bad, command, ok, unknown
-from outlast.deploy.doctor.programs import Answer, mapping, parsed, text_at, value_at
+from outlast.deploy.doctor.programs import Answer, text_at, value_at
 from outlast.deploy.doctor.troubles import is_not_there, trouble
 from outlast.errors import OutlastError, StoreUnreachable
 from outlast.registry import open_store
@@ -33,12 +34,14 @@ def bucket(case: Case) -> Findings:
     check, name, region = "bucket", case.described.bucket, case.described.region
     if name is None:
         return []
-    said = parsed(case.programs.ask("gcloud", "storage", "buckets", "describe", f"gs://{name}", "--format=json"), mapping)
+    said = case.object_of("gcloud", "storage", "buckets", "describe", f"gs://{name}")
     if isinstance(said, Answer):
         return [_no_bucket(check, case, name, said)]
     location = (text_at(said, "location") or "").lower()
     if not location or region is None:
-        return [ok(check, f"gs://{name} is there{f', in {location}' if location else ''}; the job's region is not told")]
+        return [
+            ok(check, f"gs://{name} is there{f', in {location}' if location else ''}; the job's region is not told")
+        ]
     return [_placed(check, case, name, location, value_at(said, "data_locations") or _custom_places(said))]
 
 
@@ -82,32 +85,45 @@ def write(case: Case) -> Findings:
 def try_store(url: str, *, account: str | None = None, make_folder: bool = True) -> Finding:
     """Writes one small object to a store and deletes it again. `account`: who will do it later, if that is known."""
     scheme, separator, _ = url.partition("://")
-    if not separator and not make_folder and not Path(url).is_dir():
+    made = not separator and not Path(url).exists()
+    if made and not make_folder:
         return unknown(WRITE, f"there is no folder {url!r} yet")
-    name, data = f"doctor-{secrets.token_hex(8)}", secrets.token_bytes(32)
     try:
-        store = open_store(url)
-        store.create(name, data)
-        try:
-            same = store.read(name) == data and any(one.name == name for one in store.list(""))
-        finally:
-            store.delete(name)
+        same = _written(url)
     except (OutlastError, OSError) as error:
         return _not_written(url, scheme if separator else "file", error)
+    finally:
+        if made:
+            with suppress(OSError):  # somebody else has written there meanwhile
+                Path(url).rmdir()
     if not same:
         return bad(WRITE, f"{url} gave something else back than was written, or does not list it", _look(url, scheme))
     later = f"; the job will do it as {account}, whose rights are others" if account else ""
     return ok(WRITE, f"wrote, read, listed and deleted an object in {url}, as you{later}")
 
 
+def _written(url: str) -> bool:
+    """Whether what was written is listed, and came back as it was."""
+    name, data = f"doctor-{secrets.token_hex(8)}", secrets.token_bytes(32)
+    store = open_store(url)
+    store.create(name, data)
+    try:
+        return store.read(name) == data and any(one.name == name for one in store.list(""))
+    finally:
+        store.delete(name)
+
+
 def _not_written(url: str, scheme: str, error: Exception) -> Finding:
-    why = f"{url}: {error}".rstrip(".")
-    if isinstance(error, StoreUnreachable) and "ermission" not in str(error) and scheme in _LOGIN_OF_CLIENTS:
-        return unknown(WRITE, f"{why}; nobody can say whether it would work from there", _look(url, scheme))
-    return bad(WRITE, why, _LOGIN_OF_CLIENTS.get(scheme) or _look(url, scheme))
+    """Without credentials, or without an answer, nobody knows whether it would work; anything else is a refusal."""
+    why, mend = f"{url}: {error}".rstrip("."), _LOGIN_OF_CLIENTS.get(scheme) or _look(url, scheme)
+    if isinstance(error, StoreUnreachable) and scheme in _LOGIN_OF_CLIENTS:
+        return unknown(WRITE, why, _look(url, scheme))
+    return unknown(WRITE, why, mend) if "no credentials" in why else bad(WRITE, why, mend)
 
 
 def _look(url: str, scheme: str) -> str:
     if scheme == "gs":
-        return command("gcloud", "storage", "buckets", "describe", "gs://" + url.removeprefix("gs://").partition("/")[0])
+        return command(
+            "gcloud", "storage", "buckets", "describe", "gs://" + url.removeprefix("gs://").partition("/")[0]
+        )
     return command("outlast", "checkpoints", "list", url) if "://" in url else command("mkdir", "-p", url)

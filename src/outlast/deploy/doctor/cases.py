@@ -33,6 +33,10 @@ class Case:
         project = ("--project", self.project) if self.project else ()
         return self.programs.ask("gcloud", *words, *project, "--format=json")
 
+    def object_of(self, *argv: str) -> Mapping[str, object] | Answer:
+        """The object that a program prints in JSON; else its answer with the failure."""
+        return parsed(self.programs.ask(*argv, "--format=json"), mapping)
+
     def kubectl(self, *words: str) -> Answer:
         """kubectl in its current context. Its own limit is shorter than ours, so that it can say what it waited for."""
         return self.programs.ask("kubectl", *words, "--request-timeout=15s")

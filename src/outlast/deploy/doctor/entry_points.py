@@ -33,14 +33,18 @@ def judge(argv: Sequence[str]) -> Judged:
     if not argv:
         return Judged("unclear", "no command is known")
     name, rest = PurePosixPath(argv[0]).name, list(argv[1:])
-    if name == "outlast" and rest[:1] in (["run"], ["work"]):
-        return Judged("hears", f"`outlast {rest[0]}` hears SIGTERM from its first moment")
-    if name in _INITS:
-        return Judged("hears", f"{name} passes SIGTERM on")
     if name in _WRAPPERS:
         return judge(_after_options(rest))
     if name in _SHELLS:
         return _shell(name, rest)
+    return _program(name, rest)
+
+
+def _program(name: str, rest: list[str]) -> Judged:
+    if name == "outlast" and rest[:1] in (["run"], ["work"]):
+        return Judged("hears", f"`outlast {rest[0]}` hears SIGTERM from its first moment")
+    if name in _INITS:
+        return Judged("hears", f"{name} passes SIGTERM on")
     if name.startswith(_PYTHONS):
         why = f"{name} as first process ignores SIGTERM until a Job is made or a handler is set: not while it loads"
         return Judged("late", why)
@@ -60,7 +64,9 @@ def _shell(name: str, rest: list[str]) -> Judged:
     place = next((n for n, word in enumerate(rest) if word.startswith("-") and word.endswith("c")), None)
     if place is None or len(rest) <= place + 1:
         file = next((word for word in rest if not word.startswith("-")), "a script")
-        return Judged("unclear", f"{name} runs {file}: SIGTERM reaches the program only if its last line is `exec` of it")
+        return Judged(
+            "unclear", f"{name} runs {file}: SIGTERM reaches the program only if its last line is `exec` of it"
+        )
     words = _words(rest[place + 1])
     if words is None:
         return Judged("unclear", f"the script of {name} -c cannot be taken apart here")

@@ -6,7 +6,7 @@ from pathlib import Path
 from outlast.deploy.doctor.cases import Case, Findings
 from outlast.deploy.doctor.entry_points import Judged, judge
 from outlast.deploy.doctor.findings import Finding, bad, command, ok, unknown
-from outlast.deploy.doctor.programs import Answer, mapping, parsed, rows, text_at, value_at
+from outlast.deploy.doctor.programs import Answer, parsed, rows, text_at, value_at
 from outlast.deploy.doctor.troubles import is_not_there, trouble
 from outlast.emulate.cloud_run.dockerfiles import read_start
 from outlast.yaml_keys import read_text
@@ -26,7 +26,7 @@ def image(case: Case) -> Findings:
         return []
     if not any(part in name for part in _IN_GOOGLE):
         return [_elsewhere(check, case, name)]
-    said = parsed(case.programs.ask("gcloud", "artifacts", "docker", "images", "describe", name, "--format=json"), mapping)
+    said = case.object_of("gcloud", "artifacts", "docker", "images", "describe", name)
     if not isinstance(said, Answer):
         digest = text_at(said, "image_summary", "digest")
         return [ok(check, f"{name} is there{f', {digest}' if digest else ''}")]

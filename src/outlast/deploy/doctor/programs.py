@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
@@ -122,10 +123,8 @@ class RealPrograms:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    try:
+    with suppress(ProcessLookupError):  # it has ended in this moment
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass  # it has ended in this moment
     # Whoever left the group may hold the pipes open for ever: nobody reads them to their end.
     for pipe in (process.stdout, process.stderr):
         if pipe is not None:

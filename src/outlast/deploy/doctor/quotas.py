@@ -12,7 +12,7 @@ from outlast.deploy.doctor.findings import Finding, bad, command, ok, unknown
 from outlast.deploy.doctor.programs import Answer, mapping, parsed, rows_at, text_at, value_at
 from outlast.deploy.doctor.troubles import is_not_there, trouble
 
-_RUN = "run.googleapis.com"
+_RUN, _COMPUTE = "run.googleapis.com", "compute.googleapis.com"
 # The GPU's name of Cloud Run, and how the ids of its quotas call it.
 _IN_QUOTAS = {"nvidia-l4": "NvidiaL4", "nvidia-rtx-pro-6000": "NvidiaRtxPro6000", "nvidia-h100-80gb": "NvidiaH100"}
 
@@ -35,17 +35,18 @@ def run_gpus(case: Case) -> Findings:
     if region is None:
         return [unknown(check, "the description names no region")]
     needed = max(1, case.described.hardware.gpus) * case.at_a_time
-    there = _granted(case, quota, region)
+    there, with_redundancy = _granted(case, quota, region), _granted(case, redundant, region)
     if isinstance(there, Answer):
         return [_no_quota(check, case, there, quota, needed)]
-    with_redundancy = _granted(case, redundant, region)
     other = "unknown" if isinstance(with_redundancy, Answer) else _shown(with_redundancy)
     words = f"{gpu} in {region}: {_shown(there)} without zonal redundancy (with it: {other}), {needed} needed"
+    return [_enough(check, words, there, needed, _more(case, quota, needed))]
+
+
+def _enough(check: str, words: str, there: int | None, needed: int, mend: str) -> Finding:
     if there is None:
-        return [unknown(check, f"{words}; no number may mean that none was granted", _more(case, quota, needed))]
-    if there < needed:
-        return [bad(check, words, _more(case, quota, needed))]
-    return [ok(check, words)]
+        return unknown(check, f"{words}; no number may mean that none was granted", mend)
+    return bad(check, words, mend) if there < needed else ok(check, words)
 
 
 def _no_quota(check: str, case: Case, said: Answer, quota: str, needed: int) -> Finding:
@@ -58,14 +59,16 @@ def _shown(value: int | None) -> str:
     return "no number" if value is None else str(value)
 
 
-def _more(case: Case, quota: str, needed: int) -> str:
+def _more(case: Case, quota: str, needed: int, *, service: str = _RUN, everywhere: bool = False) -> str:
+    """Asks for so many GPUs; somebody at Google decides."""
+    where = () if everywhere else ("--dimensions", f"region={case.described.region}")
     return command(
-        "gcloud", "beta", "quotas", "preferences", "create", "--service", _RUN, "--project", case.project or "PROJECT_ID",
-        "--quota-id", quota, "--preferred-value", str(needed), "--dimensions", f"region={case.described.region}",
+        "gcloud", "beta", "quotas", "preferences", "create", "--service", service,
+        "--project", case.project or "PROJECT_ID", "--quota-id", quota, "--preferred-value", str(needed), *where,
     )  # fmt: skip
 
 
-def _granted(case: Case, quota: str, region: str) -> int | None | Answer:
+def _granted(case: Case, quota: str, region: str) -> int | Answer | None:
     """What the region has; None where the service tells no number."""
     said = parsed(case.gcloud("beta", "quotas", "info", "describe", quota, "--service", _RUN), mapping)
     return said if isinstance(said, Answer) else value_in(said, region)
@@ -98,30 +101,26 @@ def machine_gpus(case: Case) -> Findings:
     said = parsed(case.gcloud("compute", "regions", "describe", region), mapping)
     if isinstance(said, Answer):
         return [trouble(check, said, ask="compute.regions.get (roles/compute.viewer)")]
-    needed = hardware.gpus * case.at_a_time * case.described.kubernetes.nodes
     metric = compute_metric(hardware.gpu, preemptible=hardware.spot or hardware.flex_start)
-    found = _room(said, metric)
+    there = _room(said, metric)
+    if there is None:
+        return [unknown(check, f"{region} has no quota {metric}; the accelerator may be named otherwise there")]
+    return [_machines_enough(case, metric, there, hardware.gpus * case.at_a_time * case.described.kubernetes.nodes)]
+
+
+def _machines_enough(case: Case, metric: str, there: float, needed: int) -> Finding:
+    """Both quotas count: that of the region, and the one of all regions together."""
     whole = parsed(case.gcloud("compute", "project-info", "describe"), mapping)
     everywhere = None if isinstance(whole, Answer) else _room(whole, "GPUS_ALL_REGIONS")
-    if found is None:
-        return [unknown(check, f"{region} has no quota {metric}; the accelerator may be named otherwise there")]
-    words = f"{metric} in {region}: {found:g} left, {needed} needed"
+    words = f"{metric} in {case.described.region}: {there:g} left, {needed} needed"
     if everywhere is not None and everywhere < needed:
-        said_whole = f"GPUS_ALL_REGIONS: {everywhere:g} left, {needed} needed"
-        return [_ask_for_more(case, "GPUS-ALL-REGIONS-per-project", said_whole, needed=needed, everywhere=True)]
-    if found < needed:
+        words = f"GPUS_ALL_REGIONS: {everywhere:g} left, {needed} needed"
+        more = _more(case, "GPUS-ALL-REGIONS-per-project", needed, service=_COMPUTE, everywhere=True)
+        return bad("quota compute", words, more)
+    if there < needed:
         quota = f"{metric.replace('_', '-')}-per-project-region"
-        return [_ask_for_more(case, quota, words, needed=needed)]
-    return [ok(check, words)]
-
-
-def _ask_for_more(case: Case, quota: str, words: str, *, needed: int, everywhere: bool = False) -> Finding:
-    where = () if everywhere else ("--dimensions", f"region={case.described.region}")
-    mend = command(
-        "gcloud", "beta", "quotas", "preferences", "create", "--service", "compute.googleapis.com", "--project",
-        case.project or "PROJECT_ID", "--quota-id", quota, "--preferred-value", str(needed), *where,
-    )  # fmt: skip
-    return bad("quota compute", words, mend)
+        return bad("quota compute", words, _more(case, quota, needed, service=_COMPUTE))
+    return ok("quota compute", words)
 
 
 def compute_metric(gpu: str, *, preemptible: bool) -> str:

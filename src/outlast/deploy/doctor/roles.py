@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from outlast.deploy.doctor.cases import Case, Findings, settings_of_gcloud
 from outlast.deploy.doctor.findings import Finding, bad, command, commands, listed, ok, unknown
-from outlast.deploy.doctor.programs import Answer, mapping, parsed, rows, rows_at, text_at, value_at
+from outlast.deploy.doctor.programs import Answer, parsed, rows, rows_at, text_at, value_at
 from outlast.deploy.doctor.troubles import trouble
 
 OWNER = "roles/owner"
@@ -57,7 +57,9 @@ def roles(case: Case, needs: Sequence[Need]) -> Findings:
 def _missing(who: str, project: str, missing: Sequence[Need], *, hidden: Sequence[str]) -> Finding:
     member = f"serviceAccount:{who}" if who.endswith(".gserviceaccount.com") else f"user:{who}"
     grant = commands(
-        command("gcloud", "projects", "add-iam-policy-binding", project, f"--member={member}", f"--role={need.roles[0]}")
+        command(
+            "gcloud", "projects", "add-iam-policy-binding", project, f"--member={member}", f"--role={need.roles[0]}"
+        )
         for need in missing
     )
     what = f"{who} has no role in {project} to {listed([need.what for need in missing])}"
@@ -79,7 +81,7 @@ def _policy(case: Case, name: str) -> _Policy | Answer:
     found = parsed(all_of_them, rows)
     if not isinstance(found, Answer):
         return _Policy([one for level in found for one in rows_at(level, "policy", "bindings")])
-    own = parsed(case.programs.ask("gcloud", "projects", "get-iam-policy", name, "--format=json"), mapping)
+    own = case.object_of("gcloud", "projects", "get-iam-policy", name)
     if isinstance(own, Answer):
         return own
     return _Policy(rows_at(own, "bindings"), ("a folder or organisation above",))

@@ -18,7 +18,9 @@ _NOT_LOGGED_IN = re.compile(
     r"invalid_grant|UNAUTHENTICATED|must be logged in|provide credentials",
     re.IGNORECASE,
 )
-_API_OFF = re.compile(r"SERVICE_DISABLED|has not been used in project|API \[?[\w.]*\]? ?not enabled|it is disabled", re.I)
+_API_OFF = re.compile(
+    r"SERVICE_DISABLED|has not been used in project|API \[?[\w.]*\]? ?not enabled|it is disabled", re.I
+)
 _NOT_ALLOWED = re.compile(
     r"PERMISSION_DENIED|does not have permission|does not have \S+ access|\bForbidden\b|HTTPError 403|\b403\b", re.I
 )
@@ -48,26 +50,35 @@ def is_not_allowed(answer: Answer) -> bool:
 
 def trouble(check: str, answer: Answer, *, ask: str | None = None) -> Finding:
     """The finding of a check whose program gave no answer. `ask`: a right or role whose holder could tell."""
-    program = answer.program
+    why, mend = _why(answer, ask)
+    return unknown(check, why, mend)
+
+
+def _why(answer: Answer, ask: str | None) -> tuple[str, str | None]:
+    """(what the failure means, what would help)."""
+    program, again = answer.program, command(*answer.argv)
     if answer.failure == "missing":
-        return unknown(check, f"{program} is not installed", INSTALL.get(program))
-    again = command(*answer.argv)
+        return f"{program} is not installed", INSTALL.get(program)
     if answer.failure == "hung":
-        return unknown(check, f"{program} did not answer in time and was ended; run it and see where it waits", again)
+        return f"{program} did not answer in time and was ended; run it and see where it waits", again
     if answer.failure == "malformed":
-        return unknown(check, f"{program}: {answer.error}", again)
+        return f"{program}: {answer.error}", again
+    return _refused(answer, again, ask)
+
+
+def _refused(answer: Answer, again: str, ask: str | None) -> tuple[str, str | None]:
     if is_no_login(answer):
-        return unknown(check, f"{program} is not logged in", LOGIN)
+        return f"{answer.program} is not logged in", LOGIN
     if _API_OFF.search(answer.error):
         named = _NAMED_API.search(answer.error)
         enable = command("gcloud", "services", "enable", named[1]) if named else None
-        return unknown(check, f"the API that would tell is off: {answer.last_line}", enable)
+        return f"the API that would tell is off: {answer.last_line}", enable
     if is_not_allowed(answer):
         wanted = f"; whoever has {ask} can tell" if ask else ""
-        return unknown(check, f"you may not look: {answer.last_line}{wanted}", again)
+        return f"you may not look: {answer.last_line}{wanted}", again
     if _NO_NETWORK.search(answer.error):
-        return unknown(check, f"{program} reaches no server: {answer.last_line}", again)
-    return unknown(check, f"{program}: {answer.last_line}", again)
+        return f"{answer.program} reaches no server: {answer.last_line}", again
+    return f"{answer.program}: {answer.last_line}", again
 
 
 def missing_program(check: str, program: str, why: str) -> Finding:
