@@ -13,6 +13,7 @@ _BUILT = CLOUD_RUN.replace("image: europe-west4-docker.pkg.dev/example-project/j
 _NO = "ERROR: (gcloud) PERMISSION_DENIED: The caller does not have permission"
 _ADA = ["user:ada@team.example"]
 _L4 = "gcloud beta quotas info describe NvidiaL4GpuAllocNoZonalRedundancyPerProjectRegion"
+_MORE = f"--quota-id {_L4.rsplit(maxsplit=1)[-1]} --preferred-value 1 --dimensions region=europe-west4"
 _POLICY = "gcloud projects get-ancestors-iam-policy"
 
 
@@ -46,7 +47,7 @@ _CASES: list[tuple[str, dict[str, Any], str, str, str, str]] = [
         "none chosen", {"words": "gcloud auth list", "out": [{"account": "a@b.example", "status": ""}]},
         "login", "bad", "none of them is chosen", "gcloud config set account",
     ),
-    ("no json", {"words": "gcloud auth list", "out": "<html>"}, "login", "unknown", "cannot be read", "gcloud auth list"),
+    ("no json", {"words": "gcloud auth list", "out": "<html>"}, "login", "unknown", "cannot be read", "gcloud auth"),
     ("odd json", {"words": "gcloud auth list", "out": {"a": 1}}, "login", "unknown", "a list was expected", "gcloud"),
     (
         "run out",
@@ -61,19 +62,22 @@ _CASES: list[tuple[str, dict[str, Any], str, str, str, str]] = [
         "being deleted", {"words": "gcloud projects describe", "out": {"lifecycleState": "DELETE_REQUESTED"}},
         "project", "bad", "DELETE_REQUESTED", "gcloud projects undelete example-project",
     ),
-    ("hidden", {"words": "gcloud projects describe", "code": 1, "error": _NO}, "project", "unknown", "may not look", "gcloud"),
+    ("hidden", {"words": "gcloud projects", "code": 1, "error": _NO}, "project", "unknown", "may not look", "gcloud"),
     (
         "unpaid", {"words": "gcloud billing projects describe", "out": {"billingEnabled": False}},
         "billing", "bad", "nobody pays", "gcloud billing projects link example-project --billing-account",
     ),
-    ("billing hidden", {"words": "gcloud billing", "code": 1, "error": _NO}, "billing", "unknown", "may not look", "gcloud"),
+    (
+        "billing hidden", {"words": "gcloud billing", "code": 1, "error": _NO},
+        "billing", "unknown", "may not look", "gcloud",
+    ),
     (
         "one API off", {"words": "gcloud services list", "out": [{"config": {"name": "iam.googleapis.com"}}]},
         "apis", "bad", "off: run.googleapis.com",
         "gcloud services enable run.googleapis.com storage.googleapis.com --project example-project",
     ),
     (
-        "no account", {"words": "gcloud iam service-accounts describe", "code": 1, "error": "ERROR: NOT_FOUND: Unknown"},
+        "no account", {"words": "gcloud iam service-accounts describe", "code": 1, "error": "ERROR: NOT_FOUND"},
         "service account", "bad", "there is no account",
         "gcloud iam service-accounts create trainer --project example-project",
     ),
@@ -88,14 +92,16 @@ _CASES: list[tuple[str, dict[str, Any], str, str, str, str]] = [
     (
         "no quota", {"words": _L4, "out": {"dimensionsInfos": [{"details": {"value": "0"}}]}},
         "quota cloud-run", "bad", "0 without zonal redundancy (with it: 0), 1 needed",
-        "gcloud beta quotas preferences create --service run.googleapis.com --project example-project --quota-id "
-        "NvidiaL4GpuAllocNoZonalRedundancyPerProjectRegion --preferred-value 1 --dimensions region=europe-west4",
+        f"gcloud beta quotas preferences create --service run.googleapis.com --project example-project {_MORE}",
     ),
     (
         "no number", {"words": _L4, "out": {"dimensionsInfos": [{"details": {}}]}},
         "quota cloud-run", "unknown", "no number", "gcloud beta quotas preferences create",
     ),
-    ("quota hidden", {"words": _L4, "code": 1, "error": _NO}, "quota cloud-run", "unknown", "cloudquotas.viewer", "gcloud"),
+    (
+        "quota hidden", {"words": _L4, "code": 1, "error": _NO},
+        "quota cloud-run", "unknown", "cloudquotas.viewer", "gcloud",
+    ),
 ]  # fmt: skip
 
 

@@ -100,8 +100,7 @@ def test_what_is_no_answer_in_json_is_malformed_and_not_believed(text: str) -> N
             "auth login",
         ),
         (
-            "ERROR: (gcloud.run) PERMISSION_DENIED: Cloud Quotas API has not been used in project 12 before or it is "
-            "disabled. Enable it by visiting cloudquotas.googleapis.com\n- reason: SERVICE_DISABLED",
+            "ERROR: PERMISSION_DENIED: SERVICE_DISABLED: cloudquotas.googleapis.com is off in project 12",
             "is off",
             "gcloud services enable cloudquotas.googleapis.com",
         ),
