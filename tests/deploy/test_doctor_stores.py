@@ -130,5 +130,5 @@ def test_a_pods_grace_is_the_one_that_deploy_chooses(tmp_path: Path) -> None:
     text = GKE.format(url=tmp_path / "none")
     assert desk.checked("save time", text.replace("3s", "5min")).state == "ok"
     assert desk.checked("save time", text.replace("3s", "3590s")).state == "bad"
-    asked = text.replace("cluster: training", "cluster: training, grace_seconds: 20").replace("3s", "18s")
+    asked = text.replace("cluster: training", "cluster: training, grace: 20s").replace("3s", "18s")
     assert desk.checked("save time", asked).state == "bad"

@@ -1,0 +1,76 @@
+"""Every command of gcloud that the doctor asks or tells, and that a runbook page shows, is one that gcloud knows."""
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from doctor_desk import CLOUD_RUN, GKE, Desk, answers
+
+from docs_pages import ROOT
+
+PAGES = [
+    ROOT / "docs" / "howto" / f"{name}.md"
+    for name in ("exit-75", "exit-78", "exit-143", "on-call", "doctor", "cloud-run")
+]
+_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
+_NOTHING = {"code": 1, "error": "ERROR: NOT_FOUND: not found"}
+# gcloud's own check of a command line knows no pipes and expects a value after "=", so these are written as it wants.
+pytestmark = pytest.mark.skipif(shutil.which("gcloud") is None, reason="needs gcloud")
+
+
+def shown_on_pages(program: str) -> list[str]:
+    """The command lines of a program in the console blocks of the runbook pages."""
+    found = []
+    for page in PAGES:
+        for block in _BLOCK.findall(page.read_text()):
+            joined = re.sub(r"\\\n\s*", "", block)
+            found += [line[2:] for line in joined.splitlines() if line.startswith(f"$ {program} ")]
+    return found
+
+
+def told_by_the_doctor(tmp_path: Path) -> list[str]:
+    """What it asks gcloud, and what it tells people to type, where nothing is there and where all is well."""
+    found: set[str] = set()
+    for number, known in enumerate(
+        (answers("cloud", "cluster"), [{"words": "gcloud", **_NOTHING}, {"words": "kubectl", **_NOTHING}])
+    ):
+        desk = Desk(tmp_path / str(number), known)
+        for text in (CLOUD_RUN, GKE):
+            findings = desk.examined(text.format(url="gs://outlast-test/x")).values()
+            found |= {part for one in findings if one.mend for part in one.mend.split(" && ")}
+        found |= {shlex.join(words) for words in desk.calls("gcloud")}
+    return sorted(line for line in found if line.startswith("gcloud "))
+
+
+def complaints(lines: list[str], folder: Path) -> list[str]:
+    """What the installed gcloud has to say against command lines, without running any of them."""
+    lines = sorted(set(lines))
+    (folder / "commands.json").write_text(json.dumps([{"command_string": line} for line in lines]))
+    said = subprocess.run(
+        ["gcloud", "meta", "lint-gcloud-commands", f"--commands-file={folder / 'commands.json'}"],
+        env={"PATH": "/usr/bin:/bin", "CLOUDSDK_CONFIG": str(folder / "gcloud"), "HOME": str(folder)},
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    judged = json.loads(said.stdout)
+    assert len(judged) == len(lines)
+    return [f"{one['command_string']}: {one['error_message']}" for one in judged if not one["success"]]
+
+
+def test_what_the_doctor_asks_and_tells_is_known_to_gcloud(tmp_path: Path) -> None:
+    lines = told_by_the_doctor(tmp_path)
+    assert len(lines) > 20
+    assert complaints(lines, tmp_path) == []
+
+
+def test_what_the_runbooks_show_is_known_to_gcloud(tmp_path: Path) -> None:
+    lines = shown_on_pages("gcloud")
+    assert len(lines) > 10
+    assert complaints(lines, tmp_path) == []
+
+
+def test_a_flag_that_gcloud_lacks_would_be_seen(tmp_path: Path) -> None:
+    assert complaints(["gcloud run jobs execute train --regoin here"], tmp_path)
