@@ -33,7 +33,7 @@ FLOOR_OF = {
     "saves": "engine", "saver": "engine", "wanted": "engine", "lazy": "engine", "copies": "engine",
     "worker": "engine", "supervise": "engine",
     "containers": "tools", "emulate": "tools", "rehearse": "tools", "deploy": "tools", "monitor": "tools",
-    "installed_sdk": "tools", "item_files": "tools", "pages": "tools", "timeline": "tools",
+    "installed_sdk": "tools", "item_files": "tools", "lint": "tools", "pages": "tools", "timeline": "tools",
     "cli": "faces", "__init__": "faces", "testing": "faces", "pytest_plugin": "faces",
 }  # fmt: skip
 # What each floor may import; "own": modules of the same floor too, else only those of its own package.
@@ -261,6 +261,7 @@ def test_the_ignore_test_sees_a_missing_code_or_reason() -> None:
 _KNOWN_HOSTS = {
     "127.0.0.1", "localhost", "metadata.google.internal", "github.com", "www.apache.org",
     "keepachangelog.com", "semver.org", "storage.googleapis.com", "www.googleapis.com", "console.cloud.google.com",
+    "json.schemastore.org",
 }  # fmt: skip
 _MADE_UP = (".test", ".example", ".invalid")  # nobody's, by RFC 2606
 _URL = re.compile(r"https?://([A-Za-z0-9.-]+)")

@@ -1,0 +1,1 @@
+"""What will not survive an interruption, found in the files that describe a job before it is deployed."""

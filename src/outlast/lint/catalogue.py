@@ -1,0 +1,46 @@
+"""Which checks look at which kind of file, and where their rules stand; a new family of rules is a row here."""
+
+import importlib
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from functools import cache
+from typing import cast
+
+from outlast.errors import SettingsError
+from outlast.lint.rule import Finding, Rule
+from outlast.lint.source import Kind, Source
+
+Check = Callable[[Source], Iterable[Finding]]
+
+# Each module has a `check(source)`; one is imported when the first file of its kind is met.
+_CHECKS: dict[Kind, tuple[str, ...]] = {
+    Kind.YAML: (),
+    Kind.SHELL: (),
+    Kind.CONTAINERFILE: (),
+    Kind.HCL: (),
+    Kind.PYTHON: (),
+}
+# Each module has its `RULES`.
+_RULES: tuple[str, ...] = ("outlast.lint.ignoring",)
+
+
+@cache
+def checks_of(kind: Kind) -> tuple[Check, ...]:
+    """The checks that look at files of a kind."""
+    return tuple(cast(Check, importlib.import_module(module).check) for module in _CHECKS[kind])
+
+
+@cache
+def all_rules() -> dict[str, Rule]:
+    """Every rule by its id, in the order of the ids."""
+    rules = [one for module in _RULES for one in cast(tuple[Rule, ...], importlib.import_module(module).RULES)]
+    return {one.id: one for one in sorted(rules, key=lambda rule: rule.id)}
+
+
+def load_rule(name: str) -> Rule:
+    """The rule of an id, in any case. Raises SettingsError for an unknown one, with those that look like it."""
+    found = all_rules().get(name.strip().upper())
+    if found is None:
+        near = get_close_matches(name.strip().upper(), all_rules(), n=3)
+        raise SettingsError(f"there is no rule {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+    return found

@@ -1,0 +1,1 @@
+"""Readers: one file per language, each a real parser of it, with places."""
