@@ -14,14 +14,14 @@ Check = Callable[[Source], Iterable[Finding]]
 
 # Each module has a `check(source)`; one is imported when the first file of its kind is met.
 _CHECKS: dict[Kind, tuple[str, ...]] = {
-    Kind.YAML: (),
-    Kind.SHELL: (),
+    Kind.YAML: ("outlast.lint.kubernetes.checking",),
+    Kind.SHELL: ("outlast.lint.kubernetes.in_scripts",),
     Kind.CONTAINERFILE: (),
     Kind.HCL: (),
     Kind.PYTHON: (),
 }
 # Each module has its `RULES`.
-_RULES: tuple[str, ...] = ("outlast.lint.ignoring",)
+_RULES: tuple[str, ...] = ("outlast.lint.ignoring", "outlast.lint.kubernetes.checking")
 
 
 @cache

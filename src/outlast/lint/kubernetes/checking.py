@@ -1,0 +1,62 @@
+"""The check of Kubernetes manifests: every rule over every template of pods."""
+
+from collections.abc import Callable, Iterator
+from itertools import groupby
+
+from outlast.lint.known import Known
+from outlast.lint.kubernetes import (
+    budgets,
+    disruption_budgets,
+    entry_points,
+    failure_policies,
+    graces,
+    indexes,
+    job_sets,
+    operators,
+    placement,
+    storage,
+)
+from outlast.lint.kubernetes.cases import Case, cases_of
+from outlast.lint.kubernetes.manifest import Manifest, read_manifest
+from outlast.lint.rule import Finding
+from outlast.lint.source import Source
+
+_OF_A_CASE: tuple[Callable[[Case], Iterator[Finding]], ...] = (
+    budgets.check,
+    entry_points.check,
+    failure_policies.check,
+    graces.check,
+    indexes.check,
+    operators.check,
+    placement.check,
+    storage.check,
+)
+RULES = (
+    *budgets.RULES,
+    *disruption_budgets.RULES,
+    *entry_points.RULES,
+    *failure_policies.RULES,
+    *graces.RULES,
+    *indexes.RULES,
+    *job_sets.RULES,
+    *operators.RULES,
+    *placement.RULES,
+    *storage.RULES,
+)
+
+
+def check(source: Source) -> Iterator[Finding]:
+    """The findings of a YAML file; none where it holds no Kubernetes objects. Raises Unreadable when it is no YAML."""
+    yield from check_manifest(source.read(read_manifest), source.known)
+
+
+def check_manifest(manifest: Manifest, known: Known) -> Iterator[Finding]:
+    """The findings of a text's objects, wherever that text stood."""
+    cases = list(cases_of(manifest, known))
+    for case in cases:
+        for one in _OF_A_CASE:
+            yield from one(case)
+    for _, group in groupby(cases, key=lambda case: id(case.workload)):
+        yield from job_sets.check(list(group))
+    yield from placement.handling(cases)
+    yield from disruption_budgets.check(manifest)

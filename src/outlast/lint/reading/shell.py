@@ -1,0 +1,68 @@
+"""Shell scripts as statements with places, by tree-sitter, within bounds of time and depth."""
+
+import time
+
+import tree_sitter
+import tree_sitter_bash
+
+from outlast.lint.reading.shell_statements import Reading
+from outlast.lint.reading.statements import Script
+from outlast.lint.source import Unreadable
+
+MOST_CHARACTERS = 1 << 20
+_MOST_SECONDS = 5.0
+_DEEPEST = 150  # statements in statements; bash itself would read more, a person would not
+
+
+def read_shell(text: str) -> Script:
+    """The statements of a script; what the grammar does not know in it is left out.
+
+    A variable that is given one known value, `NAME=value` or `NAME=${NAME:-value}`, is replaced by it; so is an array.
+    Raises Unreadable for what is no script at all, or too large for a bounded look.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise Unreadable(f"it has {len(text):,} characters; of a script at most {MOST_CHARACTERS:,} are read")
+    data = text.encode()
+    root = _parse(data).root_node
+    if root.type == "ERROR" and not root.named_children:
+        raise Unreadable("it is no shell script", root.start_point.row + 1)
+    _check_depth(root)
+    return Script(Reading.of(root, data).statements(), _shell_of(text))
+
+
+def _parse(data: bytes) -> tree_sitter.Tree:
+    """Parses within a bounded time; the grammar is slow with what no person would write."""
+    deadline = time.monotonic() + _MOST_SECONDS
+    language = tree_sitter.Language(tree_sitter_bash.language())
+    try:
+        return tree_sitter.Parser(language).parse(
+            lambda offset, _point: data[offset : offset + 4096],
+            progress_callback=lambda _offset, _error: time.monotonic() > deadline,
+        )
+    except ValueError as error:
+        raise Unreadable("it takes too long to parse") from error
+
+
+def _check_depth(root: tree_sitter.Node) -> None:
+    cursor, depth = root.walk(), 0
+    while True:
+        if depth > _DEEPEST:
+            row = cursor.node.start_point.row if cursor.node is not None else 0
+            raise Unreadable(f"it is nested more than {_DEEPEST} levels deep", row + 1)
+        if cursor.goto_first_child():
+            depth += 1
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return
+            depth -= 1
+
+
+def _shell_of(text: str) -> str | None:
+    first = text.split("\n", 1)[0]
+    if not first.startswith("#!"):
+        return None
+    words = [word.rsplit("/", 1)[-1] for word in first[2:].split() if not word.startswith("-")]
+    if words[:1] == ["env"]:
+        words = words[1:]
+    return words[0] if words else None
