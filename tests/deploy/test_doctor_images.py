@@ -36,7 +36,7 @@ _DEAF = [
 ]
 _LATE = [
     ["python", "train.py"],
-    ["/opt/conda/bin/python3.11", "-u", "train.py"],
+    ["/usr/local/bin/python3.11", "-u", "train.py"],
     ["bash", "-c", "exec python train.py"],
 ]
 _UNCLEAR = [[], ["npm", "start"], ["bash", "run.sh"], ["sh", "-c", "echo 'unclosed"], ["env"], ["torchrun", "train.py"]]
