@@ -1,10 +1,6 @@
 """What a job may ask for, checked when it is deployed, and the defaults that are filled in.
 
-Facts as of 2026-11-30. Cloud Run documentation: "Set task timeout for jobs" (10 minutes by default; 168 hours at most,
-12 with a GPU, above 1 hour in Preview), "Set maximum retries for jobs" (3 by default, 0 to 10), "CPU limits" and
-"Memory limits" (the table below), "Environment variables" (1,000 at most). gcloud 528.0.0: at most 10 containers;
-`--gpu` and `--parallelism` help (one GPU, at least 4 CPUs and 8Gi; at most as many tasks at a time as there are). The
-minimum of the RTX PRO 6000, 20 CPUs and 80Gi, and the limit of 10,000 tasks have no better source than one page each.
+The numbers and their sources are in `outlast.platforms.cloud_run_limits`.
 """
 
 import re
@@ -14,25 +10,25 @@ from typing import Any
 from outlast.emulate.cloud_run.refusals import Refused, invalid
 from outlast.emulate.quantities import amount
 from outlast.platforms.cloud_run import CloudRunPlatform
+from outlast.platforms.cloud_run_limits import (
+    ACCELERATOR,
+    DEFAULT_GPU_SIZE,
+    DEFAULT_SIZE,
+    DEFAULT_TIMEOUT_SECONDS,
+    GPU,
+    GPU_MINIMUM,
+    LAUNCH_STAGE,
+    MAX_CONTAINERS,
+    MAX_TASKS,
+    MAX_VARIABLES,
+    MEMORY_FOR_CPUS,
+    PREVIEW_STAGES,
+    is_reserved,
+    longest_timeout_seconds,
+    needs_preview,
+)
 
-DEFAULT_TIMEOUT_SECONDS = 600
-MAX_TIMEOUT_SECONDS, MAX_GPU_TIMEOUT_SECONDS, MAX_GPU_TIMEOUT_WITHOUT_PREVIEW = 168 * 3600, 12 * 3600, 3600
-MAX_TASKS, MAX_CONTAINERS, MAX_VARIABLES = 10_000, 10, 1000
 _MEBIBYTE = 1 << 20
-GPU = "nvidia.com/gpu"
-ACCELERATOR = "run.googleapis.com/accelerator"
-LAUNCH_STAGE = "run.googleapis.com/launch-stage"
-# CPUs: the least and the most memory in MiB.
-_MEMORY_FOR_CPUS = {1: (512, 4096), 2: (512, 8192), 4: (2048, 16384), 6: (4096, 24576), 8: (4096, 32768)}
-# GPU: the least CPUs and the least memory in GiB.
-_GPU_MINIMUM = {"nvidia-l4": (4, 8), "nvidia-rtx-pro-6000": (20, 80)}
-_DEFAULT_SIZE = {"cpu": "1000m", "memory": "512Mi"}
-# With a GPU; assumed: the tutorial for GPU jobs deploys with neither set, so they fit the minimum.
-_DEFAULT_GPU_SIZE = {
-    "nvidia-l4": {"cpu": "4000m", "memory": "16Gi"},
-    "nvidia-rtx-pro-6000": {"cpu": "20000m", "memory": "80Gi"},
-}
-_RESERVED = {"K_SERVICE", "K_REVISION", "K_CONFIGURATION", "PORT"}
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _VARIABLE = re.compile(r"[^=\0]+")
 _TASK = "spec.template.spec.template.spec"
@@ -95,11 +91,11 @@ def _settle_task(task: dict[str, Any], stage: str) -> dict[str, Any]:
 
 def check_timeout(seconds: int, field: str, *, gpu: bool, stage: str) -> None:
     """Raises Refused for a task timeout that Cloud Run does not take."""
-    most = MAX_GPU_TIMEOUT_SECONDS if gpu else MAX_TIMEOUT_SECONDS
+    most = longest_timeout_seconds(gpu=gpu)
     if not 1 <= seconds <= most:
         with_gpu = " for a task with a GPU" if gpu else ""
         raise invalid(field, f"should be between 1 and {most} seconds{with_gpu}, not {seconds}.")
-    if gpu and seconds > MAX_GPU_TIMEOUT_WITHOUT_PREVIEW and stage not in ("ALPHA", "BETA"):
+    if needs_preview(seconds, gpu=gpu) and stage not in PREVIEW_STAGES:
         raise Refused(
             "INVALID_ARGUMENT",
             "The feature 'GPU tasks of more than 1 hour' is not supported in the declared launch stage on resource "
@@ -113,8 +109,8 @@ def _accelerator(task: dict[str, Any]) -> str | None:
     for name, value in selector.items():
         if name != ACCELERATOR:
             raise invalid(f"{_TASK}.nodeSelector", f"'{name}' is not supported; only {ACCELERATOR} is.")
-        if value not in _GPU_MINIMUM:
-            raise invalid(f"{_TASK}.nodeSelector", f"'{value}' is no accelerator: {', '.join(_GPU_MINIMUM)}.")
+        if value not in GPU_MINIMUM:
+            raise invalid(f"{_TASK}.nodeSelector", f"'{value}' is no accelerator: {', '.join(GPU_MINIMUM)}.")
     found: str | None = selector.get(ACCELERATOR)
     return found
 
@@ -129,7 +125,7 @@ def _settle_container(container: dict[str, Any], number: int, accelerator: str |
     if gpus not in ("0", "1"):
         raise invalid(f"{at}.resources.limits[{GPU}]", f"should be 0 or 1, not {gpus}.")
     gpu = (accelerator or "nvidia-l4") if gpus == "1" else None
-    limits = {**(_DEFAULT_GPU_SIZE[gpu] if gpu else _DEFAULT_SIZE), **asked}
+    limits = {**(DEFAULT_GPU_SIZE[gpu] if gpu else DEFAULT_SIZE), **asked}
     _check_size(limits, f"{at}.resources.limits", gpu)
     return {**container, "resources": {**container.get("resources", {}), "limits": limits}}
 
@@ -139,7 +135,7 @@ def check_variables(variables: Sequence[dict[str, Any]], at: str) -> None:
     names = [one.get("name", "") for one in variables]
     if len(names) > MAX_VARIABLES:
         raise invalid(at, f"should have at most {MAX_VARIABLES} variables, not {len(names)}.")
-    reserved = [name for name in names if name in _RESERVED or name.startswith("CLOUD_RUN_")]
+    reserved = [name for name in names if is_reserved(name)]
     if reserved:
         raise invalid(
             at,
@@ -156,12 +152,12 @@ def _check_size(limits: dict[str, str], at: str, gpu: str | None) -> None:
     if unknown:
         raise invalid(at, f"'{sorted(unknown)[0]}' is not supported.")
     cpus, memory = (_read_amount(limits[name], name, at) for name in ("cpu", "memory"))
-    if gpu is None and cpus not in _MEMORY_FOR_CPUS:
+    if gpu is None and cpus not in MEMORY_FOR_CPUS:
         raise invalid(f"{at}.cpu", f"Invalid value specified for cpu: '{limits['cpu']}'. Use 1, 2, 4, 6 or 8.")
     if gpu is not None:
         _check_gpu_minimum(gpu, cpus, memory, at)
-    if cpus in _MEMORY_FOR_CPUS:
-        least, most = _MEMORY_FOR_CPUS[int(cpus)]
+    if cpus in MEMORY_FOR_CPUS:
+        least, most = MEMORY_FOR_CPUS[int(cpus)]
         if not least <= memory / _MEBIBYTE <= most:
             raise invalid(
                 f"{at}.memory",
@@ -178,10 +174,10 @@ def _read_amount(text: str, name: str, at: str) -> float:
 
 
 def _check_gpu_minimum(gpu: str, cpus: float, memory: float, at: str) -> None:
-    least_cpus, least_memory = _GPU_MINIMUM[gpu]
+    least_cpus, least_memory = GPU_MINIMUM[gpu]
     if cpus < least_cpus:
         raise invalid(f"{at}.cpu", f"A task with {gpu} needs at least {least_cpus} CPUs, not {cpus:g}.")
-    if cpus not in _MEMORY_FOR_CPUS and least_cpus <= max(_MEMORY_FOR_CPUS):
+    if cpus not in MEMORY_FOR_CPUS and least_cpus <= max(MEMORY_FOR_CPUS):
         raise invalid(f"{at}.cpu", f"Invalid value specified for cpu with {gpu}: {cpus:g}. Use 4, 6 or 8.")
     if memory < least_memory * 1024 * _MEBIBYTE:
         raise invalid(f"{at}.memory", f"A task with {gpu} needs at least {least_memory}Gi of memory.")

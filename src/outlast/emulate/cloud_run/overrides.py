@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from outlast.emulate.cloud_run.jobs import Job
-from outlast.emulate.cloud_run.limits import MAX_TASKS, check_timeout, check_variables, has_gpu
+from outlast.emulate.cloud_run.limits import check_timeout, check_variables, has_gpu
 from outlast.emulate.cloud_run.refusals import invalid, not_emulated
+from outlast.platforms.cloud_run_limits import MAX_TASKS
 
 
 def overridden(job: Job, overrides: Mapping[str, Any]) -> dict[str, Any]:
