@@ -20,6 +20,7 @@ from outlast.yaml_keys import MOST_CHARACTERS, read_text
 
 _TARGETS = {
     "cloud-run": "outlast.cli.deploy_cloud_run:cloud_run",
+    "gke": "outlast.cli.deploy_gke:gke",
 }
 
 

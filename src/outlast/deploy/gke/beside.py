@@ -52,7 +52,7 @@ def disruption_budget(name: str) -> Json:
     return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec}
 
 
-def pod_monitoring(name: str, *, port: int) -> Json:
+def pod_monitoring(name: str, *, port: str) -> Json:
     """Has the pods' metrics collected."""
     spec = {
         "selector": {"matchLabels": {"app.kubernetes.io/name": name}},

@@ -78,9 +78,9 @@ def _commented(reason: str, column: int) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes lists of plain words in one line, as people write a command, and a variable too."""
+    """Writes a list of plain words in one line, and a variable; what repeats is written again, and is no anchor."""
 
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  a manifest has no anchors, whatever it repeats
+    def ignore_aliases(self, data: Any) -> bool:
         return True
 
 

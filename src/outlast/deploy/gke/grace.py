@@ -19,7 +19,7 @@ from outlast.settings import Surroundings
 LONG_SHUTDOWN_SECONDS = 120
 _AUTOSCALER_SECONDS = 600.0
 _TWICE = 2.0  # a step under way and a slow bucket take as long again as the save that was measured
-_STEP_SECONDS = 10
+_ROUND = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ def usable_seconds(grace_seconds: float) -> float:
 
 
 def needed_seconds(save_seconds: float) -> float:
-    """The grace whose usable part holds such a save twice, in whole tens of seconds."""
+    """The grace whose usable part holds such a save twice, in whole seconds."""
     wanted = _TWICE * save_seconds
-    grace = math.ceil(wanted / _STEP_SECONDS) * _STEP_SECONDS
+    grace = math.ceil(wanted)
     while usable_seconds(grace) < wanted:
-        grace += _STEP_SECONDS
+        grace += 1
     return float(grace)
 
 
@@ -77,7 +77,7 @@ def choose_grace(
         reason = "how long a save takes is not known; a pod that leaves earlier costs nothing"
     else:
         least = min(kinds, key=lambda one: one.grace_seconds).grace_seconds
-        chosen = min(most or math.inf, max(least, needed))
+        chosen = min(most or math.inf, max(least, math.ceil(needed / _ROUND) * _ROUND))
         reason = f"a save takes {format_duration(save_seconds or 0.0)}; twice that, and outlast's margin"
     return Grace(int(chosen), reason, extend, _warning(chosen, save_seconds))
 

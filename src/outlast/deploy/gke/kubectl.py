@@ -11,7 +11,11 @@ from outlast.deploy.plan import Command, Made, Probe, Step, WrittenFile
 Json = dict[str, Any]
 DEFAULT_NAMESPACE = "default"
 _CLUSTER_WIDE = ("ClusterRole", "ClusterRoleBinding", "Namespace")
-_HOLDS = {"Job": "its pods and their logs", "JobSet": "its pods and their logs", "Deployment": "its pods and their logs"}
+_HOLDS = {
+    "Job": "its pods and their logs",
+    "JobSet": "its pods and their logs",
+    "Deployment": "its pods and their logs",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +42,7 @@ class Kubectl:
             kind="namespace",
             name=self.namespace,
             probe=Probe(self.words("get", "namespace", self.namespace, "--output", "name")),
-            undo=(Command(self.words("delete", "namespace", self.namespace, "--ignore-not-found")),),
-            holds="all that is in it",
+            why_kept="others may have put things into it by now, which would go with it",
         )
         command = Command(self.words("create", "namespace", self.namespace))
         return Step(name="namespace", why="where the job's objects are", commands=(command,), makes=(made,))

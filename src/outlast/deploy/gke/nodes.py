@@ -10,6 +10,7 @@ says that host maintenance ends pods on nodes with accelerators only.
 """
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,7 @@ _GPUS = {  # accelerator: number of GPUs to machine
     "nvidia-h200-141gb": {8: "a3-ultragpu-8g"},
     "nvidia-b200": {8: "a4-highgpu-8g"},
 }
+_CHIPS = re.compile(r"-(\d+)t$")  # at the end of a machine's name
 _PLAIN_MACHINE = "n2-standard-4"
 _CPU_PER_GPU, _MEMORY_PER_GPU = 4, 16  # cores and GiB: the least with which an L4 makes sense
 _SMALL = {"cpu": "1", "memory": "4Gi"}
@@ -132,12 +134,11 @@ class Nodes:
         """The chips of one machine, and so of one pod; 0 without TPUs."""
         if self.hardware.tpu is None:
             return 0
+        said = _CHIPS.search(self.hardware.machine_type or "")
+        if said is not None:
+            return int(said[1])
         sizes = next(sizes for one, _, sizes in _TPUS.values() if one == self.tpu_accelerator)
         chips = self._chips_of_slice()
-        if self.hardware.tpus:
-            if self.hardware.tpus not in sizes:
-                raise BadSetting("hardware.tpus", f"a machine has {' or '.join(map(str, sizes))} chips")
-            return self.hardware.tpus
         return chips if chips in sizes else 4
 
     @property

@@ -13,6 +13,7 @@ import yaml
 from outlast.deploy.description import Description
 from outlast.deploy.gke.grace import LONG_SHUTDOWN_SECONDS
 from outlast.deploy.gke.nodes import SPOT, Nodes
+from outlast.deploy.tools import Tools
 from outlast.platforms import gke_spot
 
 SHUTDOWN_SETTING = "shutdownGracePeriodSeconds"
@@ -82,9 +83,10 @@ def delete_command(name: str, cluster: Cluster) -> tuple[str, ...]:
     return ("gcloud", "container", "node-pools", "delete", name, *cluster.words, "--quiet")
 
 
-def help_command() -> tuple[str, ...]:
-    """Prints what the installed gcloud knows about pools."""
-    return ("gcloud", "container", "node-pools", "create", "--help")
+def knows_shutdown_budget(tools: Tools) -> bool:
+    """Whether the installed gcloud can set it, by its own help; where none is installed another one will run this."""
+    answer = tools.ask(("gcloud", "container", "node-pools", "create", "--help"))
+    return answer.code != 0 or SHUTDOWN_SETTING in answer.output
 
 
 def system_config() -> str:

@@ -38,9 +38,7 @@ def failure_policy() -> Json:
     }
 
 
-def job(
-    name: str, template: Json, *, backoff: int, deadline_seconds: int | None, labels: Json | None = None
-) -> Json:
+def job(name: str, template: Json, *, backoff: int, deadline_seconds: int | None, labels: Json | None = None) -> Json:
     """A Job of one pod at a time."""
     spec: Json = {
         "completions": 1,

@@ -1,0 +1,82 @@
+"""`outlast deploy gke`: a job on GKE, from its node pool to its manifest."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from outlast.cli.deploy import (
+    check_actions,
+    deploy_options,
+    described_by,
+    described_for_patch,
+    leave_unwritten,
+    read_manifest,
+    run_plan,
+    run_teardown,
+    write_patched,
+)
+from outlast.deploy.asking import files_folder
+from outlast.deploy.gke.patching import patch as patched
+from outlast.deploy.gke.pools import knows_shutdown_budget
+from outlast.deploy.gke.target import TARGET, GkeTarget, Options
+from outlast.deploy.tools import InstalledTools
+
+_CONTEXT = "Of the kubeconfig. Default: the cluster's own, made by gcloud; the current one where none is described."
+_NOTICES = "Let the pods read their node, so that they hear of its maintenance early."
+_METRICS = "Have the program's metrics, at this port, collected (Managed Service for Prometheus)."
+_MOST_PORT = 65535
+
+
+@click.command()
+@deploy_options
+@click.option("--context", metavar="NAME", help=_CONTEXT)
+@click.option("--node-notices", is_flag=True, help=_NOTICES)
+@click.option("--metrics-port", metavar="N", type=click.IntRange(1, _MOST_PORT), help=_METRICS)
+def gke(
+    file: Path | None,
+    patch: Path | None,
+    settings: tuple[str, ...],
+    *,
+    context: str | None,
+    node_notices: bool,
+    metrics_port: int | None,
+    **options: Any,
+) -> None:
+    """Deploy the job that FILE describes (default: outlast.yaml, or [tool.outlast] of pyproject.toml) to GKE.
+
+    Prints a script that makes the image, the bucket, the accounts and roles, a node pool that is empty until pods wait,
+    and a Job (JobSet, Indexed Job of workers, Deployment) that the cluster retries rightly. --out writes it, --apply
+    runs it through gcloud and kubectl, --teardown removes what --apply made. --patch EXISTING changes manifests that
+    you have (Job, CronJob, JobSet, PyTorchJob) by what survival needs, and by nothing else.
+    Exit codes: 0 done; 1 a command failed, or something is left to do by hand; 78 a setting that cannot work.
+
+    Example: outlast deploy gke --set kubernetes.cluster=training --out deployment
+    """
+    options["patch"] = patch
+    check_actions(options)
+    if patch is not None:
+        _patch(patch, file, settings, options)
+        return
+    described = described_by(file, settings, options)
+    if options["teardown"]:
+        run_teardown(TARGET, described, options)
+        return
+    files = files_folder(described.folder, TARGET, described.description.name, options["out"])
+    target = GkeTarget(described, Options(context=context, node_notices=node_notices, metrics_port=metrics_port), files)
+    if target.makes_pool and target.grace.long_shutdown and not knows_shutdown_budget(InstalledTools(Path())):
+        target = replace(target, options=replace(target.options, long_shutdown=False))
+    run_plan(target.plan(), described, options)
+
+
+def _patch(existing: Path, file: Path | None, settings: tuple[str, ...], options: dict[str, Any]) -> None:
+    if options["apply"]:
+        raise click.UsageError("--patch writes a manifest; apply it with `kubectl apply --filename`")
+    described = described_for_patch(file, settings, options)
+    old = read_manifest(existing)
+    found = patched(old, str(existing), None if described is None else described.description)
+    for change in found.changes:
+        click.echo(f"outlast: {change}", err=True)
+    write_patched(old, found.text, existing, options)
+    leave_unwritten(list(found.by_hand))

@@ -1,0 +1,130 @@
+"""What a manifest that exists has in it: the pods of Jobs, CronJobs, JobSets and PyTorchJobs, and their kind of node.
+
+Facts as of 2026-11-30. Kubeflow training operator, kubeflow.org/v1: pytorchReplicaSpecs, whose container is named
+"pytorch". GKE: the labels of `outlast.deploy.gke.nodes`; cloud.google.com/gke-provisioning is another one for Spot.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from outlast.deploy.gke import nodes
+from outlast.deploy.yaml_edits import Path
+from outlast.platforms import gke_gpu, gke_spot, gke_tpu, kubernetes
+from outlast.ports import PlatformFacts
+
+Json = dict[str, Any]
+Controller = Literal["Job", "JobSet", "PyTorchJob"]
+_PROVISIONING = "cloud.google.com/gke-provisioning"
+_REPLICAS = "pytorchReplicaSpecs"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One pod template: the document it is in, the path of what starts the pods, and that of the template.
+
+    `controller` starts the pods: a Job (also of a CronJob), a JobSet's Job, a PyTorchJob's replica. `top` is the path
+    of the object that was written, with its kind and name.
+    """
+
+    document: int
+    controller: Controller
+    top: Path
+    starter: Path
+    template: Path
+
+    @property
+    def pod(self) -> Path:
+        """The path of the pod's spec."""
+        return (*self.template, "spec")
+
+
+def find_pods(documents: list[Any]) -> list[Found]:
+    """All pod templates that can be made to survive, in their order."""
+    return [found for number, one in enumerate(documents) for found in _in(one, number, ())]
+
+
+def _in(made: Any, document: int, top: Path) -> Iterator[Found]:
+    kind, spec = text_at(made, ("kind",)), at(made, ("spec",))
+    if kind == "List":
+        for number, one in enumerate(list_at(made, ("items",))):
+            yield from _in(one, document, (*top, "items", number))
+    elif kind == "Job":
+        yield Found(document, "Job", top, (*top, "spec"), (*top, "spec", "template"))
+    elif kind == "CronJob":
+        job = (*top, "spec", "jobTemplate", "spec")
+        yield Found(document, "Job", top, job, (*job, "template"))
+    elif kind == "JobSet":
+        for number, _ in enumerate(list_at(spec, ("replicatedJobs",))):
+            job = (*top, "spec", "replicatedJobs", number, "template", "spec")
+            yield Found(document, "JobSet", top, job, (*job, "template"))
+    elif kind == "PyTorchJob":
+        for name in at(spec, (_REPLICAS,)) or {}:
+            replica = (*top, "spec", _REPLICAS, str(name))
+            yield Found(document, "PyTorchJob", top, replica, (*replica, "template"))
+
+
+def at(made: Any, path: Path) -> Any:
+    """What is there; None where nothing is."""
+    for name in path:
+        if isinstance(made, Mapping):
+            made = made.get(name)
+        elif isinstance(made, list) and isinstance(name, int) and name < len(made):
+            made = made[name]
+        else:
+            return None
+    return made
+
+
+def list_at(made: Any, path: Path) -> list[Any]:
+    """A list; empty where there is none."""
+    found = at(made, path)
+    return found if isinstance(found, list) else []
+
+
+def text_at(made: Any, path: Path) -> str:
+    """A text; empty where there is none."""
+    found = at(made, path)
+    return found if isinstance(found, str) else ""
+
+
+def main_container(pod: Any) -> int | None:
+    """The place of the program's container: the only one, one with accelerators, the first. None: there is none."""
+    containers = list_at(pod, ("containers",))
+    if not containers:
+        return None
+    for number, one in enumerate(containers):
+        limits = at(one, ("resources", "limits"))
+        if isinstance(limits, Mapping) and {nodes.GPU_RESOURCE, nodes.TPU_RESOURCE} & set(limits):
+            return number
+    return 0
+
+
+def kinds_of(pod: Any) -> tuple[PlatformFacts, ...]:
+    """The platforms that the pod's nodes are, as far as it says so; the one with the least grace first."""
+    labels = _labels(pod)
+    asked = {name for one in list_at(pod, ("containers",)) for name in at(one, ("resources", "limits")) or {}}
+    tolerated = {text_at(one, ("key",)) for one in list_at(pod, ("tolerations",))}
+    found = []
+    if labels.get(nodes.SPOT) or labels.get(_PROVISIONING) == "spot" or nodes.SPOT in tolerated:
+        found.append(gke_spot.FACTS)
+    if nodes.GPU_LABEL in labels or (nodes.GPU_RESOURCE in asked and _is_of_gke(labels)):
+        found.append(gke_gpu.FACTS)
+    if nodes.TPU_LABEL in labels or nodes.TPU_RESOURCE in asked:
+        found.append(gke_tpu.FACTS)
+    return tuple(found) or (kubernetes.FACTS,)
+
+
+def _is_of_gke(labels: Mapping[str, str]) -> bool:
+    return any(label.startswith("cloud.google.com/") for label in labels)
+
+
+def _labels(pod: Any) -> dict[str, str]:
+    """The labels that the pod's node must have, by selector or by affinity."""
+    found = {str(key): str(value) for key, value in (at(pod, ("nodeSelector",)) or {}).items()}
+    required = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+    for term in list_at(pod, required):
+        for one in list_at(term, ("matchExpressions",)):
+            if text_at(one, ("operator",)) in ("In", "Exists"):
+                found[text_at(one, ("key",))] = str((list_at(one, ("values",)) or ["true"])[0])
+    return found

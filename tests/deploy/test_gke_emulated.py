@@ -1,0 +1,154 @@
+"""What `outlast deploy gke` makes, applied by the real kubectl to the GKE emulator: it survives what GKE does."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import outlast
+from outlast.deploy.apply import Applying
+from outlast.deploy.description_file import Described, read_description
+from outlast.deploy.gke.target import GkeTarget
+from outlast.deploy.record import opened
+from outlast.deploy.teardown import tear_down
+from outlast.deploy.tools import InstalledTools
+from outlast.emulate.kubernetes.cluster import Cluster
+from outlast.emulate.kubernetes.images import Image
+from outlast.registry import open_store
+from service import servers
+from service.gke_programs import History, Kubectl, disruptions, exit_code, wait_until
+from service.postgres_server import fresh_queue, fresh_table
+
+Json = dict[str, Any]
+STEPS, ITEMS = 60, 40
+RESULT = f"sum {1000 * sum(range(STEPS))}"
+TRAIN = f"""
+import time
+import numpy as np, outlast
+state = {{"w": np.zeros(1000)}}
+job = outlast.Job(state=state, every="0.3s")
+for step in job.steps({STEPS}):
+    state["w"] += step
+    time.sleep(0.5 if job.attempt == 0 and step > 20 else 0.01)  # the first attempt lasts until it is interrupted
+print("sum", int(state["w"].sum()), "resumed", job.resumed_from)
+"""
+LABEL = """
+import time
+def label(items):
+    time.sleep(0.4)
+    return [len(item.id) for item in items]
+"""
+NAMESPACE = "training"
+ON_GPU = """
+name: on-gpu
+command: [python, train.py]
+url: {bucket}/on-gpu
+run_time: 1h
+measured: {{save_time: 5s}}
+image: trainer:1
+hardware: {{gpu: nvidia-l4, gpus: 1}}
+kubernetes: {{namespace: training}}
+"""
+ON_SPOT = """
+name: on-spot
+command: [python, train.py]
+url: gs://ckpt/runs
+access: mount
+image: trainer:1
+measured: {save_time: 100ms}
+hardware: {cpu: 500m, memory: 512Mi, spot: true}
+kubernetes: {namespace: training}
+"""
+WORKERS = """
+name: workers
+tasks: 2
+batch: {{function: "label:label", queue: "{queue}", sink: "{sink}", chunk: 2}}
+image: trainer:1
+kubernetes: {{namespace: training}}
+hardware: {{cpu: 500m, memory: 512Mi, spot: true}}
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    image = tmp_path / "image"
+    image.mkdir()
+    (image / "train.py").write_text(TRAIN)
+    (image / "label.py").write_text(LABEL)
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(Path(outlast.__file__).parents[1]),
+        "STORAGE_EMULATOR_HOST": servers.gcs_server(),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    images = {"trainer:1": Image(working_folder=image)}
+    nodes = ["gpu", "gpu", "spot", "spot", "spot"]
+    with Cluster(nodes, speed=6, images=images, environment=environment) as opened_cluster:
+        monkeypatch.setenv("KUBECONFIG", str(opened_cluster.kubeconfig))
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", environment["STORAGE_EMULATOR_HOST"])
+        yield opened_cluster
+
+
+def described(text: str, folder: Path) -> Described:
+    return Described(read_description(text), folder, None)
+
+
+class Lives(History):
+    """Every state of the pods of namespace training."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._seen: list[Json] = []
+        self._cluster = cluster
+        self._subscription = cluster.store.subscribe(lambda event: self._seen.append(event.object), "Pod", NAMESPACE)
+
+    def running(self, job: str) -> list[str]:
+        """The nodes where it runs now."""
+        last = [states[-1] for states in self.of(job)]
+        return [pod["spec"]["nodeName"] for pod in last if pod["status"]["phase"] == "Running"]
+
+
+def test_what_is_generated_survives_maintenance_and_reclaims_and_can_be_removed(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    kubectl, queue, sink = Kubectl(cluster), fresh_queue(), fresh_table()
+    outlast.Queue(queue).publish({f"item-{number}": {} for number in range(ITEMS)})
+    bucket = f"gs://{servers.BUCKET}/{tmp_path.name}"
+    texts = [ON_GPU.format(bucket=bucket), ON_SPOT, WORKERS.format(queue=queue, sink=sink)]
+    targets = [GkeTarget(described(text, tmp_path)) for text in texts]
+    lives, names = Lives(cluster), [target.description.name for target in targets]
+    for target in targets:
+        with opened(tmp_path, "gke", target.description.name) as record:
+            Applying(target.plan(), record, InstalledTools(tmp_path), tmp_path, print).run()
+
+    wait_until(lambda: any("/commits/" in one.name for one in open_store(bucket).list("")))
+    wait_until(lambda: list(cluster.bucket("ckpt").rglob("commits/*.json")))
+    wait_until(lambda: outlast.Queue(queue).stats().done > 0)
+    ended = {lives.running(name)[0] for name in names}  # a Spot node stays for those that come back
+    procedures = [cluster.maintain(node) if "gpu" in node else cluster.reclaim(node) for node in sorted(ended)]
+    jobs = [f"job/{name}" for name in names]
+    kubectl("wait", "--namespace", NAMESPACE, "--for=condition=complete", *jobs, "--timeout=60s")
+
+    for name in names:
+        pods = [states[-1] for states in lives.of(name)]
+        cut = [pod for pod in pods if disruptions(pod) or exit_code(pod) == 143]
+        assert cut, f"{name} was not interrupted"
+        # 137: what a Spot node leaves is 2.5 s here, which a busy machine may need to start a thread
+        assert {exit_code(pod) for pod in pods} <= ({0, 143} if name == "on-gpu" else {0, 137, 143}), name
+        assert "failed" not in cluster.store.get("Job", name, NAMESPACE)["status"], name
+    for name in ("on-gpu", "on-spot"):
+        last = lives.log(lives.of(name)[-1][-1])
+        assert RESULT in last
+        assert "resumed None" not in last, [lives.log(states[-1]) for states in lives.of(name)]
+    assert outlast.Queue(queue).stats().done == ITEMS
+    assert {procedure.kind for procedure in procedures} == {"maintenance", "reclaim"}
+    lives.close()
+
+    for target in targets:
+        with opened(tmp_path, "gke", target.description.name) as record:
+            assert not tear_down(record, InstalledTools(tmp_path), print).failed
+    assert cluster.store.listing("Job").objects == []
+    left = [one["metadata"]["name"] for one in cluster.store.listing("ServiceAccount", NAMESPACE).objects]
+    assert left == ["default"], "the namespace was made, and stays: others may use it"
