@@ -13,12 +13,13 @@ from outlast.deploy.doctor.examining import checks_for, examine
 from outlast.deploy.doctor.findings import Finding
 from outlast.deploy.doctor.programs import RealPrograms
 
+URL = "gs://outlast-test/train-digits"  # in the bucket of the test's server
 _PRETEND = Path(__file__).with_name("pretend")
 PROGRAMS = ("gcloud", "kubectl", "docker", "scontrol")
 
 CLOUD_RUN = """
 name: train-digits
-command: [outlast, run, --, python, train.py]
+command: [python, train.py]
 image: europe-west4-docker.pkg.dev/example-project/jobs/train:1
 url: {url}
 platform: cloud-run
@@ -30,7 +31,7 @@ measured: {{save_time: 3s}}
 """
 GKE = """
 name: train-digits
-command: [outlast, run, --, python, train.py]
+command: [python, train.py]
 image: europe-west4-docker.pkg.dev/example-project/jobs/train:1
 url: {url}
 platform: gke-gpu

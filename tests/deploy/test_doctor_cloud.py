@@ -4,10 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doctor_desk import CLOUD_RUN, GKE, PROGRAMS, Desk, answers, states
+from doctor_desk import CLOUD_RUN, GKE, PROGRAMS, URL, Desk, answers, states
 
 from outlast.deploy.doctor.findings import Finding
 from outlast.deploy.doctor.quotas import compute_metric, run_quota_id, value_in
+from service import servers
+
+
+@pytest.fixture(autouse=True)
+def bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real bucket that the checks write to."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", servers.gcs_server())
+
 
 _BUILT = CLOUD_RUN.replace("image: europe-west4-docker.pkg.dev/example-project/jobs/train:1", "source: .")
 _NO = "ERROR: (gcloud) PERMISSION_DENIED: The caller does not have permission"
@@ -22,11 +30,11 @@ def _desk(tmp_path: Path, *changes: dict[str, Any], programs: tuple[str, ...] = 
 
 
 def _all(tmp_path: Path, text: str, *changes: dict[str, Any], **how: Any) -> dict[str, Finding]:
-    return _desk(tmp_path, *changes, **how).examined(text.format(url=tmp_path / "store"))
+    return _desk(tmp_path, *changes, **how).examined(text.format(url=URL))
 
 
 def _one(tmp_path: Path, check: str, text: str, *changes: dict[str, Any]) -> Finding:
-    return _desk(tmp_path, *changes).checked(check, text.format(url=tmp_path / "store"))
+    return _desk(tmp_path, *changes).checked(check, text.format(url=URL))
 
 
 def _bindings(*bindings: dict[str, Any]) -> list[dict[str, Any]]:

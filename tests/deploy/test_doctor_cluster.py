@@ -5,9 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doctor_desk import GKE, Desk, answers, states
+from doctor_desk import GKE, URL, Desk, answers, states
 
 from outlast.deploy.doctor.findings import Finding
+from service import servers
+
+
+@pytest.fixture(autouse=True)
+def bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real bucket that the checks write to."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", servers.gcs_server())
+
 
 _SPOT = GKE.replace("hardware: {{gpu", "hardware: {{spot: true, gpu").replace("gke-gpu", "gke-spot")
 _NONE: dict[str, Any] = {"items": []}
@@ -19,11 +27,11 @@ def _desk(tmp_path: Path, *changes: dict[str, Any]) -> Desk:
 
 
 def _one(tmp_path: Path, check: str, text: str, *changes: dict[str, Any]) -> Finding:
-    return _desk(tmp_path, *changes).checked(check, text.format(url=tmp_path / "store"))
+    return _desk(tmp_path, *changes).checked(check, text.format(url=URL))
 
 
 def test_where_all_is_well_nothing_else_is_said_of_a_cluster(tmp_path: Path) -> None:
-    found = _desk(tmp_path).examined(GKE.format(url=tmp_path / "store"))
+    found = _desk(tmp_path).examined(GKE.format(url=URL))
     assert states(found) == {}
     assert {"kubectl context", "kubectl rights", "nodes", "workload identity", "queue of kueue"} <= set(found)
 
@@ -31,13 +39,9 @@ def test_where_all_is_well_nothing_else_is_said_of_a_cluster(tmp_path: Path) -> 
 _CASES: list[tuple[dict[str, Any], str, str, str, str]] = [
     # (changed answer, check, state, in its reason, in its command)
     (
-        {"words": "kubectl config current-context", "code": 1, "error": "error: current-context is not set"},
-        "kubectl context", "bad", "knows no cluster",
+        {"words": "kubectl config get-contexts", "out": "minikube\n"},
+        "kubectl context", "bad", "does not know gke_example-project_europe-west4_training",
         "gcloud container clusters get-credentials training --location europe-west4 --project example-project",
-    ),
-    (
-        {"words": "kubectl config current-context", "out": "gke_example-project_europe-west4_other\n"},
-        "kubectl context", "bad", "talks to gke_example-project_europe-west4_other", "get-credentials training",
     ),
     (
         {"words": "kubectl get --raw /version", "code": 1, "error": "error: You must be logged in to the server"},
@@ -113,6 +117,21 @@ def test_what_is_wrong_with_a_cluster_is_told_with_its_command(
     assert mend in (found.mend or "")
 
 
+def test_without_a_named_cluster_the_current_one_is_asked(tmp_path: Path) -> None:
+    text = GKE.replace("cluster: training, ", "")
+    assert _one(tmp_path / "a", "kubectl context", text).state == "ok"
+    none = {"words": "kubectl config current-context", "code": 1, "error": "error: current-context is not set"}
+    found = _one(tmp_path / "b", "kubectl context", text, none)
+    assert (found.state, "knows no cluster" in found.why) == ("bad", True)
+
+
+def test_kubectl_is_asked_about_the_cluster_that_is_named(tmp_path: Path) -> None:
+    desk = _desk(tmp_path)
+    desk.checked("nodes", GKE.format(url=URL))
+    (words,) = desk.calls("kubectl")
+    assert words[words.index("--context") + 1] == "gke_example-project_europe-west4_training"
+
+
 def test_a_queue_that_is_not_there_and_a_driver_that_is_off_are_bad(tmp_path: Path) -> None:
     no_driver = {
         "words": "gcloud container clusters describe",
@@ -156,7 +175,7 @@ def test_a_pool_that_can_make_such_nodes_is_as_good_as_nodes(
 
 def test_without_kubectl_that_is_bad_and_the_rest_is_unknown(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "desk", answers("cloud", "cluster"), ("gcloud",))
-    found = desk.examined(GKE.format(url=tmp_path / "store"))
+    found = desk.examined(GKE.format(url=URL))
     assert {name for name, state in states(found).items() if state == "bad"} == {"kubectl context"}
     assert found["kubectl rights"].state == found["nodes"].state == "unknown"
 

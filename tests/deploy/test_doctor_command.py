@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doctor_desk import CLOUD_RUN, Desk, answers
+from doctor_desk import CLOUD_RUN, URL, Desk, answers
 
 from outlast.cli.doctor import doctor
 from rehearsal.driving import SOURCE
+from service import servers
 
 _MAIN = "from outlast.cli.main import main; main()"
 
@@ -21,7 +22,7 @@ _MAIN = "from outlast.cli.main import main; main()"
 def _doctor(folder: Path, *words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", _MAIN, "doctor", *words],
-        cwd=folder, env={"PYTHONPATH": SOURCE, **(env or {})}, capture_output=True, text=True, check=False, timeout=120,
+        cwd=folder, env={"PYTHONPATH": SOURCE, "STORAGE_EMULATOR_HOST": servers.gcs_server(), **(env or {})}, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
 
 
@@ -33,7 +34,7 @@ def _rows(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
 
 def test_a_job_that_can_be_deployed_gets_0(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "desk", answers("cloud"))
-    (tmp_path / "outlast.yaml").write_text(CLOUD_RUN.format(url=tmp_path / "store"))
+    (tmp_path / "outlast.yaml").write_text(CLOUD_RUN.format(url=URL))
     done = _doctor(tmp_path, "--json", env=desk.env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert {row["state"] for row in _rows(done).values()} == {"ok"}
@@ -41,7 +42,7 @@ def test_a_job_that_can_be_deployed_gets_0(tmp_path: Path) -> None:
 
 def test_something_bad_gets_1_and_its_command_stands_below_it(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "desk", answers("cloud")).says("gcloud billing", {"billingEnabled": False})
-    (tmp_path / "job.yaml").write_text(CLOUD_RUN.format(url=tmp_path / "store"))
+    (tmp_path / "job.yaml").write_text(CLOUD_RUN.format(url=URL))
     done = _doctor(tmp_path, "job.yaml", env=desk.env)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
@@ -87,7 +88,7 @@ def test_a_variable_that_makes_no_sense_is_found_without_a_file(tmp_path: Path) 
 
 def test_a_gcloud_that_hangs_does_not_hold_the_doctor_up(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "desk", answers("cloud")).says("gcloud", sleep=60)
-    (tmp_path / "outlast.yaml").write_text(CLOUD_RUN.format(url=tmp_path / "store"))
+    (tmp_path / "outlast.yaml").write_text(CLOUD_RUN.format(url=URL))
     began = time.monotonic()
     done = _doctor(tmp_path, "--json", "--timeout", "1s", env=desk.env)
     assert time.monotonic() - began < 20
@@ -99,13 +100,13 @@ def test_names_that_would_steer_a_terminal_are_shown_as_text(tmp_path: Path) -> 
     desk = Desk(tmp_path / "desk", answers("cloud")).says(
         "gcloud auth list", [{"account": "\x1b[2Jx", "status": "ACTIVE"}]
     )
-    (tmp_path / "outlast.yaml").write_text(CLOUD_RUN.format(url=tmp_path / "store"))
+    (tmp_path / "outlast.yaml").write_text(CLOUD_RUN.format(url=URL))
     assert "\x1b" not in _doctor(tmp_path, env=desk.env).stdout
 
 
 @pytest.mark.skipif(shutil.which("gcloud") is None, reason="needs gcloud")
 def test_the_real_gcloud_that_nobody_is_logged_in_to_is_understood(tmp_path: Path) -> None:
-    (tmp_path / "outlast.yaml").write_text(CLOUD_RUN.format(url=tmp_path / "store"))
+    (tmp_path / "outlast.yaml").write_text(CLOUD_RUN.format(url=URL))
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "CLOUDSDK_CONFIG": str(tmp_path / "gcloud")}
     done = _doctor(tmp_path, "--json", env=env)
     rows = _rows(done)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from doctor_desk import CLOUD_RUN, Desk, answers
+from doctor_desk import CLOUD_RUN, URL, Desk, answers
 
 from outlast.deploy.doctor.entry_points import judge
 
@@ -84,9 +84,10 @@ def _desk(tmp_path: Path, *changes: dict[str, Any]) -> Desk:
     return Desk(tmp_path / "desk", [*answers("cloud"), *changes])
 
 
-def _from_source(desk: Desk, dockerfile: str | None, command: str = "[python, train.py]") -> Any:
-    text = CLOUD_RUN.format(url=desk.folder / "store").replace("[outlast, run, --, python, train.py]", command)
-    text = text.replace("image: europe-west4-docker.pkg.dev/example-project/jobs/train:1", "source: app")
+def _from_source(desk: Desk, dockerfile: str | None) -> Any:
+    text = CLOUD_RUN.format(url=URL).replace(
+        "image: europe-west4-docker.pkg.dev/example-project/jobs/train:1", "source: app"
+    )
     (desk.folder / "app").mkdir(exist_ok=True)
     if dockerfile is not None:
         (desk.folder / "app" / "Dockerfile").write_text(dockerfile)
@@ -98,10 +99,11 @@ def _from_source(desk: Desk, dockerfile: str | None, command: str = "[python, tr
     [
         (None, "ok"),
         ('FROM python\nENTRYPOINT ["outlast", "run", "--"]\nCMD ["python", "train.py"]\n', "ok"),
-        ("FROM python\nENTRYPOINT python train.py\n", "bad"),
+        ("FROM python\nRUN pip install outlast\nENTRYPOINT python train.py\n", "bad"),
         ("FROM python\nENTRYPOINT ['outlast', 'run', '--']\n", "bad"),
-        ('FROM a AS x\nENTRYPOINT ["tini", "--"]\nFROM python\n', "unknown"),
-        ("FROM python\n# nothing else\n", "unknown"),
+        ('FROM python\nRUN pip install outlast\nCMD ["python", "train.py"]\n', "unknown"),
+        ('FROM a AS x\nRUN pip install outlast\nENTRYPOINT ["tini", "--"]\nFROM python\n', "unknown"),
+        ('FROM python\nENTRYPOINT ["tini", "--"]\nCMD ["python", "train.py"]\n', "unknown"),  # without outlast
         ("\x00\x01", "unknown"),
     ],
 )
@@ -114,6 +116,26 @@ def test_the_dockerfile_of_the_source_decides(tmp_path: Path, dockerfile: str | 
         assert found.mend == f"outlast lint {desk.folder / 'app' / 'Dockerfile'}"
 
 
+@pytest.mark.parametrize(
+    ("config", "state"),
+    [
+        ({"Entrypoint": ["outlast", "run", "--"], "Cmd": ["python", "train.py"]}, "ok"),
+        ({"Entrypoint": ["/bin/sh", "-c", "python train.py"], "Cmd": None}, "bad"),
+        ({"Entrypoint": None, "Cmd": ["python3"]}, "unknown"),
+    ],
+)
+def test_an_image_on_this_machine_tells_how_it_starts(tmp_path: Path, config: dict[str, Any], state: str) -> None:
+    desk = _desk(tmp_path, {"words": "docker image inspect", "out": [{"Config": config}]})
+    assert desk.checked("entry point", CLOUD_RUN.format(url=URL)).state == state
+
+
+def test_an_image_elsewhere_is_started_as_deploy_starts_it(tmp_path: Path) -> None:
+    gone = {"words": "docker image inspect", "code": 1, "error": "Error response from daemon: No such image"}
+    found = _desk(tmp_path, gone).checked("entry point", CLOUD_RUN.format(url=URL))
+    assert found.state == "ok"
+    assert "`outlast run -- python train.py`" in found.why
+
+
 def test_a_dockerfile_that_is_no_text_is_unknown(tmp_path: Path) -> None:
     desk = _desk(tmp_path)
     (desk.folder / "app").mkdir()
@@ -124,7 +146,7 @@ def test_a_dockerfile_that_is_no_text_is_unknown(tmp_path: Path) -> None:
 
 def test_a_source_that_is_no_folder_is_bad(tmp_path: Path) -> None:
     desk = _desk(tmp_path)
-    text = CLOUD_RUN.format(url=desk.folder / "store").replace(
+    text = CLOUD_RUN.format(url=URL).replace(
         "image: europe-west4-docker.pkg.dev/example-project/jobs/train:1", "source: nowhere"
     )
     assert desk.checked("image", text).state == "bad"
@@ -141,9 +163,9 @@ def test_an_image_of_another_registry_is_asked_for_through_docker(
     tmp_path: Path, error: str, code: int, state: str
 ) -> None:
     desk = _desk(tmp_path, {"words": "docker manifest inspect", "error": error, "code": code})
-    assert desk.checked("image", _IMAGE.format(url=tmp_path / "store")).state == state
+    assert desk.checked("image", _IMAGE.format(url=URL)).state == state
 
 
 def test_another_registry_without_docker_is_unknown(tmp_path: Path) -> None:
     desk = Desk(tmp_path / "desk", answers("cloud"), ("gcloud",))
-    assert desk.checked("image", _IMAGE.format(url=tmp_path / "store")).state == "unknown"
+    assert desk.checked("image", _IMAGE.format(url=URL)).state == "unknown"

@@ -5,12 +5,19 @@ import time
 from pathlib import Path
 
 import pytest
-from doctor_desk import CLOUD_RUN, Desk, answers, states
+from doctor_desk import CLOUD_RUN, URL, Desk, answers, states
 
 from outlast.deploy.doctor.examining import side_by_side
 from outlast.deploy.doctor.findings import Finding, ok
 from outlast.deploy.doctor.programs import Answer, RealPrograms, mapping, parsed
 from outlast.deploy.doctor.troubles import trouble
+from service import servers
+
+
+@pytest.fixture(autouse=True)
+def bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real bucket that the checks write to."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", servers.gcs_server())
 
 
 def _desk(tmp_path: Path) -> Desk:
@@ -19,7 +26,7 @@ def _desk(tmp_path: Path) -> Desk:
 
 def test_a_question_is_asked_once_whoever_wants_to_know(tmp_path: Path) -> None:
     desk = _desk(tmp_path)
-    desk.examined(CLOUD_RUN.format(url=tmp_path / "store"))
+    desk.examined(CLOUD_RUN.format(url=URL))
     calls = [" ".join(words) for words in desk.calls("gcloud")]
     assert len(calls) == len(set(calls)) > 8
 
@@ -52,7 +59,7 @@ def _runs(pid: int) -> bool:
 def test_a_hung_gcloud_costs_its_limit_once_and_the_other_checks_are_made(tmp_path: Path) -> None:
     desk = _desk(tmp_path).says("gcloud", sleep=60)
     began = time.monotonic()
-    found = desk.examined(CLOUD_RUN.format(url=tmp_path / "store"), seconds=1.0)
+    found = desk.examined(CLOUD_RUN.format(url=URL), seconds=1.0)
     assert time.monotonic() - began < 8
     assert found["login"].state == "unknown"
     assert "did not answer in time" in found["login"].why

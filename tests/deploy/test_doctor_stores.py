@@ -122,7 +122,7 @@ def test_a_save_time_that_nobody_knows_is_found_out_by_a_rehearsal(tmp_path: Pat
     text = CLOUD_RUN.format(url=tmp_path / "none").replace("measured: {save_time: 3s}\n", "")
     found = desk.checked("save time", text)
     assert found.state == "unknown"
-    assert found.mend == "outlast rehearse --platform cloud-run -- outlast run -- python train.py"
+    assert found.mend == "outlast rehearse --platform cloud-run -- python train.py"
 
 
 def test_a_pods_grace_is_the_one_that_deploy_chooses(tmp_path: Path) -> None:

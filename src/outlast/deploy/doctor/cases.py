@@ -1,12 +1,13 @@
 """What the checks are given: the description, where its file lies, and the programs to ask."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from outlast.deploy.description import Description
 from outlast.deploy.doctor.findings import Finding
 from outlast.deploy.doctor.programs import Answer, Programs, mapping, parsed, text_at
+from outlast.deploy.gke.pools import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,19 @@ class Case:
         return self.described.project or settings_of_gcloud(self.programs).project
 
     @property
+    def with_project(self) -> Description:
+        """The description, with the project that counts."""
+        return replace(self.described, project=self.project)
+
+    @property
+    def cluster(self) -> Cluster | None:
+        """The cluster that the description names; None where it names none, or no place for it."""
+        asked, location = self.described.kubernetes, self.described.kubernetes.location or self.described.region
+        if asked.cluster is None or location is None or self.project is None:
+            return None
+        return Cluster(asked.cluster, location, self.project)
+
+    @property
     def at_a_time(self) -> int:
         """How many tasks run at once."""
         return self.described.parallelism or self.described.tasks
@@ -38,8 +52,12 @@ class Case:
         return parsed(self.programs.ask(*argv, "--format=json"), mapping)
 
     def kubectl(self, *words: str) -> Answer:
-        """kubectl in its current context. Its own limit is shorter than ours, so that it can say what it waited for."""
-        return self.programs.ask("kubectl", *words, "--request-timeout=15s")
+        """kubectl, as `deploy` calls it: in the context of the cluster that is named, else in the current one.
+
+        Its own limit is shorter than ours, so that it can say what it waited for.
+        """
+        context = () if self.cluster is None else ("--context", self.cluster.context)
+        return self.programs.ask("kubectl", *words, *context, "--request-timeout=15s")
 
 
 @dataclass(frozen=True, slots=True)

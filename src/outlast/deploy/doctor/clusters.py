@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+from outlast.deploy.description_file import Described
 from outlast.deploy.doctor.cases import Case, Findings, settings_of_gcloud
 from outlast.deploy.doctor.findings import Finding, bad, command, listed, ok, unknown
 from outlast.deploy.doctor.programs import Answer, mapping, parsed, text_at
 from outlast.deploy.doctor.troubles import is_no_login, is_not_allowed, is_not_there, missing_program, trouble
-from outlast.deploy.gke.pools import Cluster
+from outlast.deploy.gke.target import GkeTarget
+from outlast.errors import OutlastError
 
 _JOBSET, _KUEUE = "jobset.x-k8s.io", "kueue.x-k8s.io"
 _INSTALLS = {
@@ -17,36 +19,30 @@ _ALSO = (("get", "pods"), ("get", "pods/log"), ("create", "serviceaccounts"))
 _STARTS = {"Job": "jobs.batch", "Batch": "jobs.batch", "JobSet": f"jobsets.{_JOBSET}", "Deployment": "deployments.apps"}
 
 
-def cluster_of(case: Case) -> Cluster | None:
-    """The cluster that the description names; None where it names none, or no place for it."""
-    asked, location = case.described.kubernetes, case.described.kubernetes.location or case.described.region
-    if asked.cluster is None or location is None or case.project is None:
-        return None
-    return Cluster(asked.cluster, location, case.project)
-
-
 def credentials(case: Case) -> str:
     """The command that makes kubectl know the cluster."""
-    cluster = cluster_of(case)
+    cluster = case.cluster
     if cluster is None:
         return "gcloud container clusters get-credentials CLUSTER --location LOCATION --project PROJECT_ID"
     return command("gcloud", "container", "clusters", "get-credentials", cluster.name, *cluster.place)
 
 
 def context(case: Case) -> Findings:
-    """kubectl is here, knows a cluster, reaches it, and it is the one that is meant."""
-    check = "kubectl context"
+    """kubectl is here, knows the cluster, and reaches it."""
+    check, cluster = "kubectl context", case.cluster
     if not case.programs.found("kubectl"):
         return [missing_program(check, "kubectl", "manifests are applied with it")]
+    if cluster is not None:
+        said = case.programs.ask("kubectl", "config", "get-contexts", "--output", "name")
+        if said.failure is not None:
+            return [trouble(check, said)]
+        if cluster.context not in said.out.split():
+            return [bad(check, f"kubectl does not know {cluster.context}, the cluster of this job", credentials(case))]
+        return [_reached(check, case, cluster.context)]
     said = case.programs.ask("kubectl", "config", "current-context")
     if said.failure == "failed":
         return [bad(check, f"kubectl knows no cluster: {said.last_line}", credentials(case))]
-    if said.failure is not None:
-        return [trouble(check, said)]
-    name, cluster = said.out.strip(), cluster_of(case)
-    if cluster is not None and name.startswith("gke_") and name != cluster.context:
-        return [bad(check, f"kubectl talks to {name}, and the job is for {cluster.context}", credentials(case))]
-    return [_reached(check, case, name)]
+    return [trouble(check, said) if said.failure is not None else _reached(check, case, said.out.strip())]
 
 
 def _reached(check: str, case: Case, name: str) -> Finding:
@@ -74,12 +70,20 @@ def namespace(case: Case) -> Findings:
 
 def kinds(case: Case) -> Findings:
     """The cluster has the kinds beyond those of every cluster: JobSet, Kueue."""
-    groups = [_JOBSET] if case.described.kubernetes.kind == "JobSet" else []
+    groups = [_JOBSET] if _kind_of(case) == "JobSet" else []
     groups += [_KUEUE] if case.described.kubernetes.queue_name is not None else []
     found = [_kind(case, group) for group in groups]
     if case.described.kubernetes.queue_name is not None and found[-1].state == "ok":
         found.append(_queue(case, case.described.kubernetes.queue_name))
     return found
+
+
+def _kind_of(case: Case) -> str:
+    """What starts the pods."""
+    try:
+        return GkeTarget(Described(case.with_project, case.folder, None)).kind
+    except OutlastError:
+        return "Job"  # the description is refused, which is told elsewhere
 
 
 def _kind(case: Case, group: str) -> Finding:
@@ -108,7 +112,7 @@ def _queue(case: Case, name: str) -> Finding:
 def rights(case: Case) -> Findings:
     """What `deploy gke` does with kubectl is allowed, as the API server itself says."""
     check, asked = "kubectl rights", case.described.kubernetes
-    started = _STARTS[asked.kind or "Job"]
+    started = _STARTS[_kind_of(case)]
     wanted = [("create", started), ("delete", started), *_ALSO]
     denied: list[str] = []
     for verb, what in wanted:

@@ -12,6 +12,7 @@ from outlast.deploy.doctor import (
     identities,
     images,
     node_pools,
+    plans,
     quotas,
     roles,
     saves,
@@ -19,7 +20,6 @@ from outlast.deploy.doctor import (
 )
 from outlast.deploy.doctor.cases import Case, Findings
 from outlast.deploy.doctor.findings import Finding, unknown
-from outlast.deploy.doctor.roles import Need
 
 # Some checks ask several questions after each other, and one that writes to a bucket is patient for 20 s by itself.
 LONGEST_SECONDS = 75.0
@@ -64,52 +64,43 @@ def side_by_side(work: Sequence[tuple[str, Callable[[], Findings]]], longest_sec
 # --- what each platform needs ------------------------------------------------------------------------
 
 
-def _needs(*needs: Need) -> Check:
-    return partial(_roles, needs=needs)
+def _roles_for(case: Case, *, planning: plans.Planning) -> Findings:
+    """The roles for what the plan makes; reaching and acting as accounts comes with everything."""
+    kinds = plans.kinds_of(case, planning)
+    return roles.roles(case, [need for kind, need in roles.NEED_OF.items() if kind in kinds] + [roles.ACT_AS])
 
 
-def _roles(case: Case, *, needs: Sequence[Need]) -> Findings:
-    return roles.roles(case, needs)
+def _apis_for(case: Case, *, planning: plans.Planning) -> Findings:
+    needed = plans.apis_of(case, planning)
+    return roles.apis(case, needed) if needed else [unknown("apis", "without a plan nobody knows which are needed")]
 
 
-def _apis(*needed: str) -> Check:
-    return partial(_apis_on, needed=needed)
-
-
-def _apis_on(case: Case, *, needed: Sequence[str]) -> Findings:
-    return roles.apis(case, needed)
-
-
-def _of_google(case: Case, needs: Sequence[Need], needed_apis: Sequence[str]) -> list[tuple[str, Check]]:
-    """What everything on Google Cloud needs; an image that is built there needs more."""
-    built = case.described.source is not None
-    needs = [*needs, roles.ACT_AS, *([roles.IMAGES, roles.BUILDS] if built else [])]
-    needed_apis = [*needed_apis, *(["artifactregistry.googleapis.com", "cloudbuild.googleapis.com"] if built else [])]
+def _of_google(planning: plans.Planning) -> list[tuple[str, Check]]:
+    """What a deployment to Google Cloud needs."""
     return [
+        (plans.CHECK, partial(plans.accepted, planning=planning)),
         ("login", account.login),
         ("project", account.project),
         ("billing", account.billing),
-        ("apis", _apis(*needed_apis)),
-        ("roles", _needs(*needs)),
+        ("apis", partial(_apis_for, planning=planning)),
+        ("roles", partial(_roles_for, planning=planning)),
         ("service account", identities.job_account),
         ("bucket", buckets.bucket),
         ("image", images.image),
-        ("entry point", images.entry_point),
+        (images.ENTRY_POINT, images.entry_point),
     ]
 
 
-def _of_cloud_run(case: Case) -> list[tuple[str, Check]]:
-    needed = ["run.googleapis.com", "iam.googleapis.com", "storage.googleapis.com"]
-    return [*_of_google(case, [roles.RUN, roles.BUCKETS], needed), ("quota cloud-run", quotas.run_gpus)]
+def _of_cloud_run(_case: Case) -> list[tuple[str, Check]]:
+    return [*_of_google(plans.cloud_run), ("quota cloud-run", quotas.run_gpus)]
 
 
-def _of_gke(case: Case) -> list[tuple[str, Check]]:
-    needed = ["container.googleapis.com", "compute.googleapis.com", "iam.googleapis.com", "storage.googleapis.com"]
+def _of_gke(_case: Case) -> list[tuple[str, Check]]:
     return [
-        *_of_google(case, [roles.CLUSTERS, roles.POOLS, roles.BUCKETS], needed),
+        *_of_google(plans.gke),
         ("quota compute", quotas.machine_gpus),
         *_of_cluster(),
-        ("nodes", node_pools.nodes),
+        (node_pools.CHECK, node_pools.nodes),
         ("graceful maintenance", node_pools.graceful),
         ("workload identity", identities.cluster_features),
         ("pod account", identities.pod_account),
@@ -126,12 +117,19 @@ def _of_cluster() -> list[tuple[str, Check]]:
 
 
 def _of_kubernetes(_case: Case) -> list[tuple[str, Check]]:
-    return [*_of_cluster(), ("image", images.image), ("entry point", images.entry_point)]
+    return [*_of_cluster(), ("image", images.image), (images.ENTRY_POINT, images.entry_point)]
 
 
-def _of_machines(case: Case) -> list[tuple[str, Check]]:
-    needed = ["compute.googleapis.com", "storage.googleapis.com"]
-    return [*_of_google(case, [], needed), ("quota compute", quotas.machine_gpus)]
+def _of_machines(_case: Case) -> list[tuple[str, Check]]:
+    """Lone machines, which `deploy` does not make."""
+    return [
+        ("login", account.login),
+        ("project", account.project),
+        ("billing", account.billing),
+        ("service account", identities.job_account),
+        ("bucket", buckets.bucket),
+        ("quota compute", quotas.machine_gpus),
+    ]
 
 
 def _of_slurm(_case: Case) -> list[tuple[str, Check]]:

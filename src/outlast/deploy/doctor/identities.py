@@ -1,7 +1,7 @@
 """Workload Identity and the driver for buckets: what a pod needs to reach its checkpoints without a key."""
 
+from outlast.deploy.cloud_run.settings import account_of
 from outlast.deploy.doctor.cases import Case, Findings
-from outlast.deploy.doctor.clusters import cluster_of
 from outlast.deploy.doctor.findings import Finding, bad, command, ok, unknown
 from outlast.deploy.doctor.programs import Answer, mapping, parsed, rows_at, text_at, value_at
 from outlast.deploy.doctor.troubles import is_not_there, trouble
@@ -12,7 +12,7 @@ _ANNOTATION = "iam.gke.io/gcp-service-account"
 
 def cluster_features(case: Case) -> Findings:
     """The cluster has Workload Identity, and the Cloud Storage FUSE driver where the bucket is mounted."""
-    check, cluster = "workload identity", cluster_of(case)
+    check, cluster = "workload identity", case.cluster
     if cluster is None:
         return [unknown(check, "the description names no cluster (kubernetes.cluster, region, project)")]
     said = case.object_of("gcloud", "container", "clusters", "describe", cluster.name, *cluster.place)
@@ -30,7 +30,7 @@ def cluster_features(case: Case) -> Findings:
         found.append(ok(check, f"the cluster has {pool}"))
     autopilot = value_at(said, "autopilot", "enabled") is True
     driver = value_at(said, "addonsConfig", "gcsFuseCsiDriverConfig", "enabled") is True
-    if case.described.access != "native" and case.described.bucket is not None and not (driver or autopilot):
+    if case.described.access == "mount" and not (driver or autopilot):
         switch = command(*update, cluster.name, *cluster.place, "--update-addons", "GcsFuseCsiDriver=ENABLED")
         why = "the driver is off that mounts buckets; or take `access: native` in the description"
         found.append(bad("bucket driver", why, switch))
@@ -38,7 +38,7 @@ def cluster_features(case: Case) -> Findings:
 
 
 def _no_cluster(case: Case, said: Answer) -> Finding:
-    cluster = cluster_of(case)
+    cluster = case.cluster
     if is_not_there(said) and cluster is not None:
         make = command("gcloud", "container", "clusters", "create-auto", cluster.name, *cluster.place)
         return bad("cluster", f"there is no cluster {cluster.name} in {cluster.location}", make)
@@ -47,10 +47,11 @@ def _no_cluster(case: Case, said: Answer) -> Finding:
 
 def pod_account(case: Case) -> Findings:
     """The pods' Kubernetes account is bound to the Google one, in both directions."""
-    asked, google = case.described.kubernetes, case.described.service_account
-    check, name = "pod account", asked.service_account
-    if google is None or name is None or case.project is None:
+    check, asked, project = "pod account", case.described.kubernetes, case.project
+    if project is None:
         return []
+    name = asked.service_account or case.described.name
+    google = case.described.service_account or account_of(case.described.name, "job", project)
     said = parsed(
         case.kubectl("get", "serviceaccount", name, "--namespace", asked.namespace, "--output", "json"), mapping
     )
@@ -66,7 +67,7 @@ def pod_account(case: Case) -> Findings:
             f"{_ANNOTATION}={google}",
         )  # fmt: skip
         return [bad(check, f"{name} stands for {points_to or 'no Google account'}, not for {google}", annotate)]
-    return [_bound(check, case, f"serviceAccount:{case.project}.svc.id.goog[{asked.namespace}/{name}]", google)]
+    return [_bound(check, case, f"serviceAccount:{project}.svc.id.goog[{asked.namespace}/{name}]", google)]
 
 
 def _bound(check: str, case: Case, member: str, google: str) -> Finding:
@@ -87,7 +88,7 @@ def job_account(case: Case) -> Findings:
     """The Google account that the job runs as is there."""
     check, name = "service account", case.described.service_account
     if name is None:
-        return []
+        return [ok(check, "`outlast deploy` makes one for this job")]
     said = parsed(case.gcloud("iam", "service-accounts", "describe", name), mapping)
     if not isinstance(said, Answer):
         if value_at(said, "disabled") is True:

@@ -55,48 +55,49 @@ def _elsewhere(check: str, case: Case, name: str) -> Finding:
 
 
 def entry_point(case: Case) -> Findings:
-    """SIGTERM reaches the program."""
+    """SIGTERM reaches the program: as `deploy` starts it, and as the image does, where that can be seen."""
     described = case.described
     if described.source is not None:
         return [_of_source(case, case.folder / described.source)]
-    if described.command or described.batch is not None:
-        return [_told(judge(described.full_command), described.shown_command)]
     return [_of_image(case, described.image or "")]
 
 
+def _deployed(case: Case) -> str:
+    return f"`outlast deploy` starts it as `outlast run -- {case.described.shown_command}`"
+
+
 def _of_source(case: Case, folder: Path) -> Finding:
+    """A Dockerfile of one's own is used as it is."""
     file = folder / "Dockerfile"
     if not file.exists():
         return ok(ENTRY_POINT, f"`outlast deploy` writes the Dockerfile of {folder}, with {_HEARING}")
     try:
-        start = read_start(read_text(file, most_bytes=_MOST_BYTES))
+        text = read_text(file, most_bytes=_MOST_BYTES)
+        start = read_start(text)
     except (OSError, ValueError) as error:
         return unknown(ENTRY_POINT, f"{file} cannot be read: {error}", command("outlast", "lint", str(file)))
-    # A command in the description takes the place of CMD, as it does in a manifest.
-    arguments = case.described.full_command or start.arguments
-    argv = (*start.entry_point, *arguments) if start.entry_point else arguments
-    return _told(judge(argv), f"{file}: {' '.join(argv)}", lint=str(file))
+    argv = (*start.entry_point, *start.arguments)
+    if "outlast" not in text:
+        why = f"{_deployed(case)}, and nothing in {file} installs outlast by name: without it no attempt would start"
+        return unknown(ENTRY_POINT, why, "RUN pip install --no-cache-dir outlast")
+    return _told(case, judge(argv), f"{file} starts {json.dumps(list(argv))}", lint=str(file))
 
 
 def _of_image(case: Case, name: str) -> Finding:
-    if not case.programs.found("docker"):
-        return unknown(ENTRY_POINT, f"how {name} starts is in the image, and docker, which could tell, is not here")
+    """An image that is on this machine tells how it starts."""
     said = parsed(case.programs.ask("docker", "image", "inspect", name), rows)
-    if isinstance(said, Answer):
-        pull = command("docker", "pull", name)
-        return unknown(ENTRY_POINT, f"{name} is not on this machine, so how it starts is not known", pull)
-    config = value_at(said[0], "Config") if said else None
-    entry, arguments = value_at(config, "Entrypoint"), value_at(config, "Cmd")
-    parts = [one for one in (entry, arguments) if isinstance(one, list)]
+    config = value_at(said[0], "Config") if not isinstance(said, Answer) and said else None
+    if config is None:
+        return ok(ENTRY_POINT, f"{_deployed(case)}; outlast has to be in {name}, which is not on this machine")
+    parts = [one for one in (value_at(config, "Entrypoint"), value_at(config, "Cmd")) if isinstance(one, list)]
     argv = [str(word) for part in parts for word in part]
-    return _told(judge(argv), f"{name} starts as {json.dumps(argv)}")
+    return _told(case, judge(argv), f"{name} starts {json.dumps(argv)}")
 
 
-def _told(judged: Judged, where: str, *, lint: str | None = None) -> Finding:
-    mend = command("outlast", "lint", lint) if lint else None
+def _told(case: Case, judged: Judged, where: str, *, lint: str | None = None) -> Finding:
+    """A manifest of `deploy` says `outlast run` itself; whatever else starts the image gets what the image says."""
     if judged.verdict == "hears":
-        return ok(ENTRY_POINT, f"{where}: {judged.why}")
-    words = f"{where}: {judged.why}; start it by `outlast run --`"
-    if judged.verdict == "deaf":
-        return bad(ENTRY_POINT, words, mend or "outlast run -- CMD")
-    return unknown(ENTRY_POINT, words, mend)
+        return ok(ENTRY_POINT, f"{_deployed(case)}; {where}: {judged.why}")
+    words = f"{where}: {judged.why}. {_deployed(case)}, but other ways to start the image do not"
+    mend = command("outlast", "lint", lint) if lint else _HEARING
+    return bad(ENTRY_POINT, words, mend) if judged.verdict == "deaf" else unknown(ENTRY_POINT, words, mend)

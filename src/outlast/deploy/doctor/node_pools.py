@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from outlast.deploy.doctor.cases import Case, Findings
-from outlast.deploy.doctor.clusters import cluster_of, names_of
+from outlast.deploy.doctor.clusters import names_of
 from outlast.deploy.doctor.findings import Finding, bad, command, ok, unknown
 from outlast.deploy.doctor.programs import Answer, mapping, parsed, rows, rows_at, text_at, value_at
 from outlast.deploy.doctor.troubles import trouble
@@ -31,7 +31,7 @@ def nodes(case: Case) -> Findings:
 
 
 def _pool(case: Case, wanted: Nodes, selector: str) -> Finding:
-    cluster = cluster_of(case)
+    cluster = case.cluster
     if cluster is None:
         why = f"no node has {selector}, and without kubernetes.cluster in the description its pools are not known"
         return unknown(CHECK, why, command("kubectl", "get", "nodes", "--show-labels"))

@@ -32,9 +32,14 @@ ACCOUNTS = Need("make service accounts", ("roles/iam.serviceAccountAdmin", "role
 BUCKETS = Need("make buckets and give rights to them", ("roles/storage.admin",))
 IMAGES = Need("make a repository for images", ("roles/artifactregistry.admin", EDITOR))
 BUILDS = Need("build images", ("roles/cloudbuild.builds.editor", EDITOR))
-SERVICES = Need("switch APIs on", ("roles/serviceusage.serviceUsageAdmin", EDITOR))
+POOLS = Need("make node pools", ("roles/container.clusterAdmin", "roles/container.admin"))
 CLUSTERS = Need("reach the cluster", ("roles/container.developer", "roles/container.admin", EDITOR))
-POOLS = Need("make node pools", ("roles/container.clusterAdmin", "roles/container.admin", EDITOR))
+GRANTS = Need("give roles to the accounts that it makes", ("roles/resourcemanager.projectIamAdmin",))
+# What a plan makes, and what that takes. A role on a bucket needs no more than the bucket does.
+NEED_OF = {
+    "job": RUN, "bucket": BUCKETS, "service account": ACCOUNTS, "repository": IMAGES, "image": BUILDS,
+    "node pool": POOLS, "Job": CLUSTERS, "JobSet": CLUSTERS, "Deployment": CLUSTERS, "role on projects": GRANTS,
+}  # fmt: skip
 
 
 def roles(case: Case, needs: Sequence[Need]) -> Findings:

@@ -91,5 +91,7 @@ def _grace(described: Description, facts: PlatformFacts, save_seconds: float) ->
         here = look_around({}, platform=facts.name)
         return here, here.grace.source
     nodes = Nodes(described.hardware, described.kubernetes.autopilot)
-    chosen = choose_grace(nodes.kinds, save_seconds=save_seconds, asked_seconds=described.kubernetes.grace_seconds)
+    asked = described.kubernetes.grace_seconds
+    # Not every gcloud can give Spot nodes a longer budget, so it is counted on only where somebody asks for it.
+    chosen = choose_grace(nodes.kinds, save_seconds=save_seconds, asked_seconds=asked, long_shutdown=asked is not None)
     return Surroundings(facts, Identity(), float(chosen.seconds), facts.interrupted_exit_code), chosen.reason
