@@ -141,6 +141,34 @@ def test_gcloud_without_credentials_is_an_emulators_and_no_fault(tmp_path: Path)
     assert _one(tmp_path, "login", CLOUD_RUN, {"words": "gcloud config list", "out": out}).state == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (CLOUD_RUN.replace("gpus: 1", "gpus: 4"), "hardware.gpus"),
+        (CLOUD_RUN + "timeout: 20h\n", "timeout"),
+        (CLOUD_RUN.replace("{url}", "/checkpoints"), "memory and gone with it"),
+        (GKE.replace("gpus: 1", "gpus: 3"), "hardware.machine_type"),
+    ],
+)
+def test_a_description_that_deploy_refuses_is_bad_with_its_key(tmp_path: Path, text: str, why: str) -> None:
+    found = _one(tmp_path, "description", text)
+    assert (found.state, why in found.why) == ("bad", True), found
+    assert _one(tmp_path / "apis", "apis", text).state == "unknown"  # nobody knows what it would need
+
+
+def test_what_a_build_needs_is_looked_at_only_where_something_is_built(tmp_path: Path) -> None:
+    few = ("roles/run.admin", "roles/storage.admin", "roles/iam.serviceAccountUser")
+    policy = {"words": _POLICY, "out": _bindings(*({"role": role, "members": _ADA} for role in few))}
+    assert _one(tmp_path / "a", "roles", CLOUD_RUN, policy).state == "ok"
+    built = _one(tmp_path / "b", "roles", _BUILT, policy)
+    assert built.state == "bad"
+    for role in ("cloudbuild.builds.editor", "artifactregistry.admin", "serviceAccountAdmin", "projectIamAdmin"):
+        assert role in (built.mend or "")
+    apis = {"words": "gcloud services list", "out": []}
+    assert "cloudbuild.googleapis.com" in _one(tmp_path / "c", "apis", _BUILT, apis).why
+    assert "cloudbuild.googleapis.com" not in _one(tmp_path / "d", "apis", CLOUD_RUN, apis).why
+
+
 # --- rights ------------------------------------------------------------------------------------------
 
 

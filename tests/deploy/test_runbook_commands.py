@@ -60,17 +60,10 @@ def complaints(lines: list[str], folder: Path) -> list[str]:
     return [f"{one['command_string']}: {one['error_message']}" for one in judged if not one["success"]]
 
 
-def test_what_the_doctor_asks_and_tells_is_known_to_gcloud(tmp_path: Path) -> None:
-    lines = told_by_the_doctor(tmp_path)
-    assert len(lines) > 20
-    assert complaints(lines, tmp_path) == []
-
-
-def test_what_the_runbooks_show_is_known_to_gcloud(tmp_path: Path) -> None:
-    lines = shown_on_pages("gcloud")
-    assert len(lines) > 10
-    assert complaints(lines, tmp_path) == []
-
-
-def test_a_flag_that_gcloud_lacks_would_be_seen(tmp_path: Path) -> None:
-    assert complaints(["gcloud run jobs execute train --regoin here"], tmp_path)
+def test_what_the_doctor_tells_and_the_runbooks_show_is_known_to_gcloud(tmp_path: Path) -> None:
+    told, shown = told_by_the_doctor(tmp_path), shown_on_pages("gcloud")
+    assert len(told) > 20
+    assert len(shown) > 10
+    wrong = "gcloud run jobs execute train --regoin here"  # so that this test is seen to see something
+    (said,) = complaints([*told, *shown, wrong], tmp_path)
+    assert "--regoin" in said
