@@ -22,6 +22,7 @@ _NO = "ERROR: (gcloud) PERMISSION_DENIED: The caller does not have permission"
 _ADA = ["user:ada@team.example"]
 _L4 = "gcloud beta quotas info describe NvidiaL4GpuAllocNoZonalRedundancyPerProjectRegion"
 _MORE = f"--quota-id {_L4.rsplit(maxsplit=1)[-1]} --preferred-value 1 --dimensions region=europe-west4"
+_HIDDEN = "ERROR: User [a] does not have permission to access projects instance [p] (or it may not exist)"
 _POLICY = "gcloud projects get-ancestors-iam-policy"
 
 
@@ -65,6 +66,10 @@ _CASES: list[tuple[str, dict[str, Any], str, str, str, str]] = [
     (
         "no project", {"words": "gcloud projects describe", "code": 1, "error": "ERROR: NOT_FOUND: not found"},
         "project", "bad", "no project 'example-project'", "gcloud config set project",
+    ),
+    (
+        "mistyped", {"words": "gcloud projects describe", "code": 1, "error": _HIDDEN},
+        "project", "bad", "or it is hidden from you", "gcloud config set project",
     ),
     (
         "being deleted", {"words": "gcloud projects describe", "out": {"lifecycleState": "DELETE_REQUESTED"}},

@@ -63,8 +63,8 @@ def project(case: Case) -> Findings:
 def _no_project(check: str, name: str, said: Answer) -> Finding:
     if is_no_login(said):
         return bad(check, "gcloud is not logged in, or its login has run out", LOGIN)
-    if is_not_there(said):
-        # Projects that one may not see are told in the same words.
+    if is_not_there(said) or "may not exist" in said.error:
+        # gcloud tells of a project that is hidden in the words of one that is not there.
         set_it = command("gcloud", "config", "set", "project", _PLACEHOLDER)
         return bad(check, f"there is no project {name!r}, or it is hidden from you", set_it)
     return trouble(check, said, ask="resourcemanager.projects.get (roles/viewer)")

@@ -59,8 +59,7 @@ def pod_account(case: Case) -> Findings:
         if not is_not_there(said):
             return [trouble(check, said, ask="get on serviceaccounts")]
         return [unknown(check, f"there is no account {name} in {asked.namespace} yet; `outlast deploy gke` makes it")]
-    annotated = mapping(value_at(said, "metadata") or {}).get("annotations") or {}
-    points_to = mapping(annotated).get(_ANNOTATION)
+    points_to = text_at(said, "metadata", "annotations", _ANNOTATION)
     if points_to != google:
         annotate = command(
             "kubectl", "annotate", "serviceaccount", name, "--namespace", asked.namespace, "--overwrite",

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from outlast.deploy.doctor.cases import Case, Findings
 from outlast.deploy.doctor.clusters import names_of
 from outlast.deploy.doctor.findings import Finding, bad, command, ok, unknown
-from outlast.deploy.doctor.programs import Answer, mapping, parsed, rows, rows_at, text_at, value_at
+from outlast.deploy.doctor.programs import Answer, mapping, number_at, parsed, rows, rows_at, text_at, value_at
 from outlast.deploy.doctor.troubles import trouble
 from outlast.deploy.gke.nodes import Nodes
 from outlast.deploy.gke.pools import create_command, pool_name
@@ -50,7 +50,7 @@ def _pool(case: Case, wanted: Nodes, selector: str) -> Finding:
 def fits(pool: Mapping[str, object], wanted: Nodes) -> bool:
     """Whether a pool's nodes would have the hardware, and whether it can have nodes at all."""
     config, hardware = value_at(pool, "config"), wanted.hardware
-    grows = value_at(pool, "autoscaling", "enabled") is True or int(text_at(pool, "initialNodeCount") or 0) > 0
+    grows = value_at(pool, "autoscaling", "enabled") is True or number_at(pool, "initialNodeCount") > 0
     gpus = [text_at(one, "acceleratorType") for one in rows_at(config, "accelerators")]
     if hardware.gpu is not None and hardware.gpu not in gpus:
         return False

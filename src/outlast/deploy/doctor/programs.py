@@ -171,6 +171,14 @@ def text_at(said: object, *path: str) -> str | None:
     return str(said) if isinstance(said, str | int | float) and not isinstance(said, bool) else None
 
 
+def number_at(said: object, *path: str) -> float:
+    """The number at a path of keys, also one that is written as text; 0 where there is none."""
+    try:
+        return float(text_at(said, *path) or 0)
+    except ValueError:
+        return 0.0
+
+
 def value_at(said: object, *path: str) -> object:
     """Whatever is at a path of keys, None where there is nothing."""
     for key in path:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from outlast.deploy.doctor.cases import Case, Findings
 from outlast.deploy.doctor.findings import Finding, bad, command, ok, unknown
-from outlast.deploy.doctor.programs import Answer, mapping, parsed, rows_at, text_at, value_at
+from outlast.deploy.doctor.programs import Answer, mapping, number_at, parsed, rows_at, text_at, value_at
 from outlast.deploy.doctor.troubles import is_not_there, trouble
 
 _RUN, _COMPUTE = "run.googleapis.com", "compute.googleapis.com"
@@ -133,5 +133,5 @@ def _room(said: Mapping[str, object], metric: str) -> float | None:
     """What is left of a quota; None where it is not listed."""
     for one in rows_at(said, "quotas"):
         if text_at(one, "metric") == metric:
-            return float(text_at(one, "limit") or 0) - float(text_at(one, "usage") or 0)
+            return number_at(one, "limit") - number_at(one, "usage")
     return None
