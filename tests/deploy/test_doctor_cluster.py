@@ -128,7 +128,7 @@ def test_without_a_named_cluster_the_current_one_is_asked(tmp_path: Path) -> Non
 def test_kubectl_is_asked_about_the_cluster_that_is_named(tmp_path: Path) -> None:
     desk = _desk(tmp_path)
     desk.checked("nodes", GKE.format(url=URL))
-    (words,) = desk.calls("kubectl")
+    (words,) = desk.asked
     assert words[words.index("--context") + 1] == "gke_example-project_europe-west4_training"
 
 

@@ -14,6 +14,10 @@ from click.testing import CliRunner
 from doctor_desk import CLOUD_RUN, URL, Desk, answers
 
 from outlast.cli.doctor import doctor
+from outlast.deploy.description_file import read_description
+from outlast.deploy.doctor import account, roles
+from outlast.deploy.doctor.cases import Case
+from outlast.deploy.doctor.programs import RealPrograms
 from rehearsal.driving import SOURCE
 from service import servers
 
@@ -113,14 +117,12 @@ def test_names_that_would_steer_a_terminal_are_shown_as_text(tmp_path: Path) -> 
 
 @pytest.mark.skipif(shutil.which("gcloud") is None, reason="needs gcloud")
 def test_the_real_gcloud_that_nobody_is_logged_in_to_is_understood(tmp_path: Path) -> None:
-    (tmp_path / "outlast.yaml").write_text(CLOUD_RUN.format(url=URL))
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "CLOUDSDK_CONFIG": str(tmp_path / "gcloud")}
-    done = _doctor(tmp_path, "--json", env=env)
-    rows = _rows(done)
-    assert done.returncode == 1
-    assert (rows["login"]["state"], rows["login"]["mend"]) == ("bad", "gcloud auth login")
-    asked = ("billing", "apis", "quota cloud-run", "image", "service account")
-    assert {name: rows[name]["mend"] for name in asked} == dict.fromkeys(asked, "gcloud auth login")
+    case = Case(described=read_description(CLOUD_RUN.format(url=URL)), programs=RealPrograms(env), folder=tmp_path)
+    (login,), (project,), (apis,) = account.login(case), account.project(case), roles.apis(case, ["run.googleapis.com"])
+    assert (login.state, login.mend) == ("bad", "gcloud auth login")
+    assert (project.state, project.mend) == ("bad", "gcloud auth login")
+    assert (apis.state, apis.mend) == ("unknown", "gcloud auth login")
 
 
 def test_the_help_tells_the_exit_codes() -> None:
