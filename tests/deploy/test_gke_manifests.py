@@ -267,7 +267,7 @@ def test_a_long_shutdown_budget_comes_with_its_file_and_where_gcloud_cannot_it_i
     assert command[command.index("--system-config-from-file") + 1] == "node-system.yaml"
     assert any("1.35.0" in note for note in plan.notes)
     without = target_of(text, long_shutdown=False).plan()
-    assert any("installed here cannot" in note for note in without.notes)
+    assert any("too old" in note for note in without.notes)
     assert not any(file.path.name == "node-system.yaml" for file in without.files)
 
 
@@ -275,14 +275,19 @@ def test_a_long_shutdown_budget_comes_with_its_file_and_where_gcloud_cannot_it_i
 
 
 def test_the_exposure_is_what_kubernetes_enforces() -> None:
-    made = target("gpu")
     seconds = workload("gpu")["spec"]["activeDeadlineSeconds"]
-    assert made.exposure.accelerator_hours == seconds / 3600
     assert seconds > 2 * 12 * 3600
-    priced = target_of(DESCRIPTIONS["gpu"] + "price_per_gpu_hour: 0.5\n")
-    assert f"{seconds / 7200:,.2f} USD" in priced.exposure.text
-    assert "no end" in target("job").exposure.text
-    assert target("always-on").exposure.hours is None
+    priced = target_of(DESCRIPTIONS["gpu"] + "price_per_gpu_hour: 0.5\n").exposure
+    assert priced.unit_hours == seconds / 3600
+    assert f"{seconds / 7200:,.2f} USD" in priced.text
+    assert "give run_time" in target("job").exposure.text
+    assert "nothing ends it" in target("always-on").exposure.text
+    ranks = target("ranks")
+    attempts = workload("ranks")["spec"]["failurePolicy"]["maxRestarts"] + 1
+    inner = job_spec(workload("ranks"))["activeDeadlineSeconds"]
+    assert ranks.exposure.unit_hours == 4 * attempts * inner / 3600
+    assert "disruptions" in ranks.exposure.text
+    assert all("at worst" in line for line in ranks.plan().exposure)
 
 
 def test_the_back_off_limit_grows_with_the_interruptions_that_are_expected() -> None:

@@ -230,6 +230,27 @@ def test_a_pytorch_job_restarts_by_the_exit_code_and_retries_the_storage_inside(
     assert "podFailurePolicy" not in replica
 
 
+def test_who_tolerated_everything_tolerates_what_such_nodes_have() -> None:
+    text = PYTORCH.replace(
+        "          containers:", "          tolerations: [{operator: Exists}]\n          containers:"
+    )
+    pod = document(patched(text).text, "PyTorchJob")["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
+    assert [one["key"] for one in pod["tolerations"]] == ["cloud.google.com/gke-spot"]
+    plain = NIGHTLY.replace(
+        "          containers:", "          tolerations: [{operator: Exists}]\n          containers:"
+    )
+    job = document(patched(plain).text, "CronJob")["spec"]["jobTemplate"]["spec"]
+    assert "tolerations" not in job["template"]["spec"]
+
+
+@pytest.mark.parametrize(("present", "expected"), [(25, 25), (105, 105), (600, 15)])
+def test_a_grace_that_a_spot_pool_can_give_stays(present: int, expected: int) -> None:
+    grace = f"          terminationGracePeriodSeconds: {present}\n          containers:"
+    pod = document(patched(PYTORCH.replace("          containers:", grace)).text, "PyTorchJob")
+    spec = pod["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
+    assert spec["terminationGracePeriodSeconds"] == expected
+
+
 def test_the_description_says_where_checkpoints_are_and_how_long_a_save_takes() -> None:
     description = "name: t\ncommand: [x]\nimage: i\nurl: gs://example-checkpoints/t\nmeasured: {save_time: 200s}\n"
     made = patched(TEAM.replace("7200", "60"), description)

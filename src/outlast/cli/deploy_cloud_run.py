@@ -52,7 +52,7 @@ def _patch(existing: Path, file: Path | None, settings: tuple[str, ...], options
         raise click.UsageError("--patch writes a manifest; deploy it with `gcloud run jobs replace`")
     described = described_for_patch(file, settings, options)
     old = read_manifest(existing)
-    found = patched(old, str(existing), described and described.description)
+    found = patched(old, str(existing), None if described is None else described.description)
     for reason in found.reasons:
         click.echo(f"outlast: {reason}", err=True)
     write_patched(old, found.text, existing, options)

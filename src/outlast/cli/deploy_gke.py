@@ -65,7 +65,8 @@ def gke(
         return
     files = files_folder(described.folder, TARGET, described.description.name, options["out"])
     target = GkeTarget(described, Options(context=context, node_notices=node_notices, metrics_port=metrics_port), files)
-    if target.makes_pool and target.grace.long_shutdown and not knows_shutdown_budget(InstalledTools(Path())):
+    asks = target.cluster if target.makes_pool and target.grace.long_shutdown else None
+    if asks is not None and not knows_shutdown_budget(asks, InstalledTools(described.folder)):
         target = replace(target, options=replace(target.options, long_shutdown=False))
     run_plan(target.plan(), described, options)
 

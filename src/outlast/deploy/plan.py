@@ -5,7 +5,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 # What tools say of a thing that is not there, in lower case: gcloud (API errors, `storage`, `run`) and kubectl.
-ABSENT_SAYS = ("not_found", "not found", "notfound", "does not exist", "cannot find", "could not find", "404")
+ABSENT_SAYS = (
+    "not_found",
+    "not found",
+    "notfound",
+    "does not exist",
+    "cannot find",
+    "could not find",
+    "404",
+    "matched no objects",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +32,14 @@ class WrittenFile:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program and its arguments; no shell is between. `attempts`: a service may need a moment to know a new name."""
+    """A program and its arguments; no shell is between.
+
+    `attempts`: a service may need a moment to know a new name. `may_fail`: what it removes may not be there.
+    """
 
     argv: tuple[str, ...]
     attempts: int = 1
+    may_fail: bool = False
 
     @property
     def shown(self) -> str:

@@ -52,6 +52,7 @@ class CloudRunJob:
     makes_account: bool
     builder: str
     repository: str
+    makes_repository: bool
     preview: bool
     exposure: Exposure
     notes: tuple[str, ...] = ()
@@ -96,7 +97,8 @@ def settle(described: Description) -> CloudRunJob:
         service_account=own or account_of(described.name, "job", project),
         makes_account=own is None,
         builder=account_of(described.name, "build", project),
-        repository=described.repository or "outlast",
+        repository=described.repository or described.name,
+        makes_repository=described.repository is None,
         preview=needs_preview(timeout, gpu=gpu is not None),
         exposure=Exposure(
             timeout_seconds=timeout,

@@ -31,8 +31,8 @@ class _Gcloud:
         place = ("--region", self.job.region) if region else ()
         return ("gcloud", *words, *place, "--project", self.job.project, "--quiet")
 
-    def command(self, *words: str, region: bool = False, attempts: int = 1) -> Command:
-        return Command(self.argv(*words, region=region), attempts)
+    def command(self, *words: str, region: bool = False, attempts: int = 1, may_fail: bool = False) -> Command:
+        return Command(self.argv(*words, region=region), attempts, may_fail)
 
     def probe(self, *words: str, region: bool = False, line: str | None = None) -> Probe:
         return Probe(self.argv(*words, region=region), line)
@@ -45,7 +45,7 @@ def plan_for(described: Described, files: Path, *, execute: bool = True) -> Plan
     builds = described.description.source is not None
     steps = [_apis(gcloud, builds=builds)]
     if job.bucket is not None:
-        steps.append(_bucket(gcloud, job.bucket))
+        steps.append(_bucket(gcloud, job.bucket, job.prefix))
     if job.makes_account:
         steps.append(_account(gcloud, "account", job.service_account, f"runs {job.name}"))
     if job.bucket is not None:
@@ -84,14 +84,17 @@ def _apis(gcloud: _Gcloud, *, builds: bool) -> Step:
     )
 
 
-def _bucket(gcloud: _Gcloud, bucket: str) -> Step:
+def _bucket(gcloud: _Gcloud, bucket: str, folder: str) -> Step:
+    """`folder` in it is the job's; "" if all of it is. What others have put beside it keeps the bucket."""
     url = f"gs://{bucket}"
+    everything = gcloud.command("storage", "rm", "--recursive", url)
+    own = gcloud.command("storage", "rm", "--recursive", f"{url}/{folder}/", may_fail=True)
     made = Made(
         kind="bucket",
         name=url,
         probe=gcloud.probe("storage", "buckets", "describe", url, "--format", "value(name)"),
-        undo=(gcloud.command("storage", "rm", "--recursive", url),),
-        holds="all checkpoints and results in it",
+        undo=(own, gcloud.command("storage", "buckets", "delete", url)) if folder else (everything,),
+        holds=f"all checkpoints and results in {folder or 'it'}",
     )
     return Step(
         name="bucket",
@@ -159,13 +162,15 @@ def _build(described: Described, gcloud: _Gcloud, files: Path) -> tuple[str, lis
     image = description.image or f"{repository}/{job.name}"
     if ":" not in image.rpartition("/")[2] and "@" not in image:
         image = f"{image}:{tag}"
-    steps = [] if job.bucket else [_bucket(gcloud, staged)]
+    steps = [] if job.bucket else [_bucket(gcloud, staged, _SOURCES)]
     if description.image is None:
         steps.append(_repository(gcloud))
     steps.append(_account(gcloud, "builder", job.builder, f"builds the image of {job.name}"))
     steps += _builder_roles(gcloud, staged, own_repository=description.image is None)
     steps += [written] if written else []
-    steps.append(_image(gcloud, image, source, files, staged=staged))
+    sources = f"gs://{staged}/{_SOURCES}/{job.name}"
+    steps.append(_uploaded(gcloud, sources))
+    steps.append(_image(gcloud, image, source, files, uploaded=sources))
     return image, steps
 
 
@@ -176,8 +181,11 @@ def _repository(gcloud: _Gcloud) -> Step:
         kind="repository",
         name=f"{job.host}/{job.project}/{job.repository}",
         probe=gcloud.probe("artifacts", "repositories", "describe", job.repository, *place, "--format", "value(name)"),
-        undo=(gcloud.command("artifacts", "repositories", "delete", job.repository, *place),),
+        undo=(gcloud.command("artifacts", "repositories", "delete", job.repository, *place),)
+        if job.makes_repository
+        else (),
         holds="all images in it",
+        why_kept=None if job.makes_repository else "the description names it, so others may keep their images there",
     )
     create = gcloud.command(
         "artifacts", "repositories", "create", job.repository, *place, "--repository-format", "docker",
@@ -215,7 +223,18 @@ def _dockerfile_step(described: Described, source: Path, files: Path) -> Step | 
     )
 
 
-def _image(gcloud: _Gcloud, image: str, source: Path, files: Path, *, staged: str) -> Step:
+def _uploaded(gcloud: _Gcloud, url: str) -> Step:
+    """Nothing runs here: the build uploads them, and the record has to know before it does."""
+    made = Made(
+        kind="uploaded sources",
+        name=url,
+        probe=gcloud.probe("storage", "ls", f"{url}/"),
+        undo=(gcloud.command("storage", "rm", "--recursive", f"{url}/"),),
+    )
+    return Step(name="sources", why="the build uploads them into the bucket, not into one of its own", makes=(made,))
+
+
+def _image(gcloud: _Gcloud, image: str, source: Path, files: Path, *, uploaded: str) -> Step:
     job, rules = gcloud.job, upload_rules(source)
     build = {
         "steps": [{"name": "gcr.io/cloud-builders/docker", "args": ["build", "--tag", image, "."]}],
@@ -238,7 +257,7 @@ def _image(gcloud: _Gcloud, image: str, source: Path, files: Path, *, staged: st
     account = f"projects/{job.project}/serviceAccounts/{job.builder}"
     submit = gcloud.command(
         "builds", "submit", os.path.relpath(source, files), "--config", _BUILD_FILE, *ignored,
-        "--service-account", account, "--gcs-source-staging-dir", f"gs://{staged}/{_SOURCES}", region=True, attempts=3,
+        "--service-account", account, "--gcs-source-staging-dir", uploaded, region=True, attempts=3,
     )  # fmt: skip
     return Step(
         name="image", why="the program and what it needs; its tag tells the sources apart", files=tuple(written),

@@ -18,31 +18,33 @@ _ROOM = 2.0
 _WAITING_SECONDS = 24 * 3600.0  # for capacity, in all
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exposure:
-    """What a deployment may use at worst. `hours` None: nothing ends it."""
+    """What a deployment may use at worst: `units` of a `kind` (GPUs, TPU chips, pods) for `hours`; None: no end.
+
+    `more`: what may come on top of it. `price` is of one unit's hour.
+    """
 
     hours: float | None
-    accelerators: int
+    units: int
     kind: str
     price: float | None = None
     currency: str = "USD"
+    more: str = ""
 
     @property
-    def accelerator_hours(self) -> float | None:
-        return None if self.hours is None else self.hours * self.accelerators
+    def unit_hours(self) -> float | None:
+        return None if self.hours is None else self.hours * self.units
 
     @property
     def text(self) -> str:
         """For people, before they are asked."""
-        what = f"{self.accelerators} {self.kind}" if self.accelerators else "no accelerator"
-        if self.hours is None:
-            return f"{what}, with no end: give run_time, or watch it"
-        if not self.accelerators:
-            return f"{what}, for {format_duration(self.hours * 3600)} at most"
-        money = "" if self.price is None else f", {self.price * self.hours * self.accelerators:,.2f} {self.currency}"
-        hours = f"{self.hours * self.accelerators:,.0f} {self.kind} hours"
-        return f"{what} for {format_duration(self.hours * 3600)} at most: {hours}{money}"
+        what = f"{self.units} x {self.kind}"
+        if self.hours is None or self.unit_hours is None:
+            return f"{what}, and nothing ends it by itself{self.more}"
+        sums = f"{what} for {format_duration(self.hours * 3600)} at most = {self.unit_hours:,.0f} hours"
+        money = "" if self.price is None else f", {self.price * self.unit_hours:,.2f} {self.currency}"
+        return f"{sums}{money}{self.more}"
 
 
 def failures_allowed(description: Description, nodes: Nodes) -> int:
@@ -69,15 +71,20 @@ def deadline_seconds(description: Description, nodes: Nodes) -> int | None:
     return math.ceil((working * turns * _ROOM + waiting) / 3600) * 3600
 
 
-def exposure(description: Description, nodes: Nodes, *, pods: int, ends: bool) -> Exposure:
-    """What so many pods at a time may use; `ends`: whether there is a limit at all."""
+def exposure(description: Description, nodes: Nodes, *, pods: int, ends: bool = True, restarts: int = 0) -> Exposure:
+    """What so many pods at a time may use; `ends`: whether there is a limit; `restarts`: of the whole, each with it."""
     hardware = nodes.hardware
-    each = hardware.gpus or nodes.tpu_chips
     seconds = deadline_seconds(description, nodes) if ends else None
+    more = "; give run_time for a limit" if ends and seconds is None else ""
+    if restarts and seconds is not None:
+        more = "; disruptions, which cost no restart, may add to it"
+    each = hardware.gpus or nodes.tpu_chips
+    kind = hardware.gpu or (f"TPU {hardware.tpu}" if hardware.tpu else "pod")
     return Exposure(
-        hours=None if seconds is None else seconds / 3600,
-        accelerators=each * pods,
-        kind=hardware.gpu or (f"TPU {hardware.tpu}" if hardware.tpu else ""),
+        hours=None if seconds is None else seconds * (restarts + 1) / 3600,
+        units=(each or 1) * pods,
+        kind=kind,
         price=description.price_per_gpu_hour,
         currency=description.currency,
+        more=more,
     )

@@ -67,13 +67,15 @@ def _reasons(document: Any, node: Any) -> list[tuple[int, int, str]]:
 
 
 def _commented(reason: str, column: int) -> str:
-    """A reason as lines of comment that begin at a column."""
-    room, lines = _WIDTH - column - 2, [""]
-    for word in reason.split():
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > room:
-            lines.append(word)
-        else:
-            lines[-1] = f"{lines[-1]} {word}".strip()
+    """A reason as lines of comment that begin at a column; a line break in it stays one."""
+    room, lines = _WIDTH - column - 2, []
+    for part in reason.splitlines():
+        lines.append("")
+        for word in part.split():
+            if lines[-1] and len(lines[-1]) + 1 + len(word) > room:
+                lines.append(word)
+            else:
+                lines[-1] = f"{lines[-1]} {word}".strip()
     return "".join(f"{' ' * column}# {line}\n" for line in lines if line)
 
 

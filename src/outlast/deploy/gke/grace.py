@@ -61,11 +61,11 @@ def choose_grace(
 
     Raises BadSetting for one that was asked for and that such nodes never give.
     """
-    short = _most(kinds, long_shutdown=False)
+    short = most_seconds(kinds, long_shutdown=False)
     needed = None if save_seconds is None else needed_seconds(save_seconds)
     is_spot = any(one is gke_spot.FACTS for one in kinds)
     extend = is_spot and long_shutdown and (asked_seconds or needed or 0.0) > (short or math.inf)
-    most = _most(kinds, long_shutdown=extend)
+    most = most_seconds(kinds, long_shutdown=extend)
     if asked_seconds is not None:
         chosen, reason = _asked(asked_seconds, most), "as the description asks"
     elif is_spot and most is not None:
@@ -82,7 +82,7 @@ def choose_grace(
     return Grace(int(chosen), reason, extend, _warning(chosen, save_seconds))
 
 
-def _most(kinds: Sequence[PlatformFacts], *, long_shutdown: bool) -> float | None:
+def most_seconds(kinds: Sequence[PlatformFacts], *, long_shutdown: bool) -> float | None:
     """The most that such nodes leave a pod; None where nothing but the pod limits it."""
     limits = []
     for one in kinds:

@@ -6,21 +6,21 @@ Allow unless set. Kubeflow training operator: restartPolicy ExitCode starts a re
 """
 
 import itertools
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from outlast.deploy.description import Description
-from outlast.deploy.gke import workloads
+from outlast.deploy.gke import nodes, workloads
 from outlast.deploy.gke.explained import plain
-from outlast.deploy.gke.grace import Grace, choose_grace, needed_seconds
-from outlast.deploy.gke.nodes import ENDING_TAINTS
+from outlast.deploy.gke.grace import Grace, choose_grace, most_seconds, needed_seconds
 from outlast.deploy.gke.pods import GCSFUSE_ANNOTATION, GCSFUSE_DRIVER
 from outlast.deploy.gke.reading import Found, at, find_pods, kinds_of, list_at, main_container, text_at
 from outlast.deploy.yaml_edits import Path, add_to, load_documents, remove_in, set_in
 from outlast.errors import EXIT_HUMAN, SettingsError
-from outlast.platforms import kubernetes
+from outlast.platforms import gke_gpu, gke_spot, gke_tpu, kubernetes
 from outlast.ports import NODE_CLASS, POD_GRACE
 
 Json = dict[str, Any]
@@ -243,7 +243,7 @@ def _grace(patching: _Patching, found: Found) -> int:
     if chosen.warning is not None:
         patching.note(found, chosen.warning)
     present = at(pod, ("terminationGracePeriodSeconds",))
-    most = choose_grace(kinds_of(pod), save_seconds=1e6, long_shutdown=False).seconds  # whatever such nodes give
+    most = most_seconds(kinds_of(pod), long_shutdown=True) or math.inf  # the pool may have that budget
     least = 1.0 if save is None else min(needed_seconds(save), chosen.seconds)
     if isinstance(present, int) and least <= present <= most:
         return present
@@ -258,17 +258,32 @@ def _tolerations(patching: _Patching, found: Found) -> None:
     path = (*found.pod, "tolerations")
     present = list_at(patching.get(found, found.pod), ("tolerations",))
     bad = [number for number, one in enumerate(present) if _tolerates_the_end(one)]
-    why = "with it the pod is started on a node that is about to go"
-    if bad and len(bad) == len(present):
+    why = "with it the pod is started on a node that is about to go; taints of your own pools need their keys"
+    for key in _taints(patching.get(found, found.pod)) if bad else ():
+        if key not in [at(one, ("key",)) for one in present]:
+            wanted = {"key": key, "operator": "Exists", "effect": "NoSchedule"}
+            patching.add(found, path, wanted, "the taint of such nodes, by its key")
+    left = list_at(patching.get(found, found.pod), ("tolerations",))
+    if bad and len(bad) == len(left):
         patching.remove(found, path, why)
         return
     for number in reversed(bad):
         patching.remove(found, (*path, number), why)
 
 
+def _taints(pod: Any) -> list[str]:
+    """The taints that nodes of the pod's kinds have from the start."""
+    keys = (
+        (gke_spot.FACTS, nodes.SPOT),
+        (gke_gpu.FACTS, nodes.GPU_RESOURCE),
+        (gke_tpu.FACTS, nodes.TPU_RESOURCE),
+    )
+    return [key for facts, key in keys if any(one is facts for one in kinds_of(pod))]
+
+
 def _tolerates_the_end(toleration: Any) -> bool:
     key = at(toleration, ("key",))
-    return key in ENDING_TAINTS or (not key and text_at(toleration, ("operator",)) == "Exists")
+    return key in nodes.ENDING_TAINTS or (not key and text_at(toleration, ("operator",)) == "Exists")
 
 
 def _bucket(patching: _Patching, found: Found) -> None:
@@ -290,8 +305,7 @@ def _command(patching: _Patching, found: Found, container: Path) -> None:
         said = f"the image's entry point is not in the manifest; begin it with `{' '.join(prefix)}`"
         patching.note(found, said)
     elif command[0] not in _KNOWN_FIRST:
-        patching.note(found, "its image needs outlast (pip install), since its command begins with it now")
-        why = "process 1 hears SIGTERM, passes it on, and leaves with the code that the controller is to see"
+        why = "process 1 has to hear SIGTERM, pass it on, and leave with the right code; the image needs outlast"
         for word in reversed(prefix):
             patching.add(found, (*container, "command"), word, "" if word != prefix[0] else why, first=True)
 

@@ -6,6 +6,7 @@ know these). "Spot VMs": on Standard the pool's taint is one's own to set. "Run 
 repair, from 0 nodes on. Names of pools have at most 40 characters.
 """
 
+import re
 from dataclasses import dataclass
 
 import yaml
@@ -83,10 +84,23 @@ def delete_command(name: str, cluster: Cluster) -> tuple[str, ...]:
     return ("gcloud", "container", "node-pools", "delete", name, *cluster.words, "--quiet")
 
 
-def knows_shutdown_budget(tools: Tools) -> bool:
-    """Whether the installed gcloud can set it, by its own help; where none is installed another one will run this."""
+def knows_shutdown_budget(cluster: Cluster, tools: Tools) -> bool:
+    """Whether it can be set there: by the help of the installed gcloud, and by the cluster's version.
+
+    What cannot be asked (no gcloud here, no login) is taken for a yes: another one will run this, or it will tell.
+    """
     answer = tools.ask(("gcloud", "container", "node-pools", "create", "--help"))
-    return answer.code != 0 or SHUTDOWN_SETTING in answer.output
+    if answer.code == 0 and SHUTDOWN_SETTING not in answer.output:
+        return False
+    field = ("--format", "value(currentMasterVersion)")
+    asked = tools.ask(("gcloud", "container", "clusters", "describe", cluster.name, *cluster.place, *field, "--quiet"))
+    version = _numbers(asked.output) if asked.code == 0 else []
+    return len(version) < len(_numbers(LEAST_VERSION)) or version >= _numbers(LEAST_VERSION)
+
+
+def _numbers(version: str) -> list[int]:
+    """[1, 35, 0, 1171000] of 1.35.0-gke.1171000."""
+    return [int(one) for one in re.findall(r"\d+", version)]
 
 
 def system_config() -> str:

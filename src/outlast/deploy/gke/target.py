@@ -21,7 +21,11 @@ TARGET = "gke"
 _POOL_LABEL = "cloud.google.com/gke-nodepool"
 _QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _METRICS = "metrics"
-_LONG, _SHORT = "Kubernetes 1.31 or newer", "JobSet's controller has to be installed in the cluster"
+_VERSION = "needs Kubernetes 1.31 or newer"
+_RANKS = (
+    "JobSet's controller has to be installed in the cluster",
+    "outlast.Job refuses WORLD_SIZE > 1 until it supports ranks; a program that saves by itself may use this",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +121,9 @@ class GkeTarget:
 
     @cached_property
     def exposure(self) -> Exposure:
+        restarts = failures_allowed(self.description, self.nodes) if self.kind == "JobSet" else 0
         ends = self.kind != "Deployment"
-        return exposure(self.description, self.nodes, pods=self.pods, ends=ends)
+        return exposure(self.description, self.nodes, pods=self.pods, ends=ends, restarts=restarts)
 
     @cached_property
     def workload(self) -> Json:
@@ -202,15 +207,15 @@ class GkeTarget:
 
     def _notes(self) -> list[str]:
         seconds = f"the pods have {self.grace.seconds} s to leave: {self.grace.reason}"
-        found = [seconds, *([] if self.grace.warning is None else [self.grace.warning]), f"needs {_LONG}"]
+        found = [seconds, *([] if self.grace.warning is None else [self.grace.warning]), _VERSION]
         if self.kind == "JobSet":
-            found.append(_SHORT)
+            found += _RANKS
         if self.grace.long_shutdown and self.makes_pool:
             found.append(f"the node pool's shutdown budget needs a control plane of {pools.LEAST_VERSION} or newer")
         if self.description.hardware.spot and self.makes_pool and not self.options.long_shutdown:
             found.append(
-                "the gcloud that is installed here cannot set a node pool's shutdown budget, so Spot nodes leave their "
-                "pods 15 s; a newer one can make that 105 s"
+                "the gcloud that is installed here, or the cluster, is too old for a node pool's shutdown budget: Spot "
+                f"nodes leave their pods 15 s, and 105 s from control plane {pools.LEAST_VERSION} on"
             )
         if self._context() is None:
             found.append("kubectl's current context is used: the description names no kubernetes.cluster")
@@ -231,7 +236,7 @@ class GkeTarget:
         if self.options.metrics_port is not None:
             settings["ports"] = ({"name": _METRICS, "containerPort": self.options.metrics_port},)
         template = Pod(self.description, self.nodes, self.grace, self.cloud.image, self.account, **settings).template
-        if self.makes_pool and self.description.kubernetes.node_pool is not None:
+        if self.description.kubernetes.node_pool is not None:
             template["spec"].setdefault("nodeSelector", {})[_POOL_LABEL] = self.description.kubernetes.node_pool
         return template
 
