@@ -11,6 +11,7 @@ from outlast.settings import console_for
 _COMMANDS = {
     "checkpoints": "outlast.cli.checkpoints:checkpoints",
     "deploy": "outlast.cli.deploy:deploy",
+    "doctor": "outlast.cli.doctor:doctor",
     "emulate": "outlast.cli.emulate:emulate",
     "explain": "outlast.cli.explain:explain",
     "init": "outlast.cli.init:init",
