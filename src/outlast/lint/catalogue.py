@@ -22,7 +22,11 @@ _CHECKS: dict[Kind, tuple[str, ...]] = {
         "outlast.lint.clouds.checks",
     ),
     Kind.CONTAINERFILE: ("outlast.lint.containerfiles.checks",),
-    Kind.HCL: ("outlast.lint.cloud_run.in_terraform", "outlast.lint.kubernetes.in_terraform", "outlast.lint.clouds.checks"),
+    Kind.HCL: (
+        "outlast.lint.cloud_run.in_terraform",
+        "outlast.lint.kubernetes.in_terraform",
+        "outlast.lint.clouds.checks",
+    ),
     Kind.PYTHON: ("outlast.lint.programs.checks",),
 }
 # Each module has its `RULES`.

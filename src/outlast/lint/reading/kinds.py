@@ -11,6 +11,7 @@ _BY_SUFFIX = {
     ".tf": Kind.HCL,
     ".py": Kind.PYTHON,
 }  # fmt: skip
+_OF_CONTAINERS = ("dockerfile", "containerfile")
 _SHELLS = ("sh", "bash", "dash", "ash", "ksh", "zsh")
 
 
@@ -20,7 +21,7 @@ def kind_of(path: Path, head: str) -> Kind | None:
     if found is not None:
         return found
     name = path.name.lower()
-    if name.startswith(("dockerfile", "containerfile")):
+    if name.startswith(_OF_CONTAINERS) or name.endswith(_OF_CONTAINERS):
         return Kind.CONTAINERFILE
     return _by_first_line(head) if not path.suffix or head.startswith("#!") else None
 
