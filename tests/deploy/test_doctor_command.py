@@ -3,9 +3,11 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +107,33 @@ def test_a_gcloud_that_hangs_does_not_hold_the_doctor_up(tmp_path: Path) -> None
     assert time.monotonic() - began < 20
     assert done.returncode == 0  # nothing is known to be bad
     assert "did not answer in time" in _rows(done)["login"]["why"]
+
+
+def test_ctrl_c_leaves_no_gcloud_behind(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "desk", answers("cloud")).says("gcloud", sleep=60)
+    (tmp_path / "outlast.yaml").write_text(CLOUD_RUN.format(url=tmp_path / "store"))
+    env = {"PYTHONPATH": SOURCE, **desk.env}
+    doctor = subprocess.Popen([sys.executable, "-c", _MAIN, "doctor"], cwd=tmp_path, env=env, stderr=subprocess.PIPE)
+    until = time.monotonic() + 20
+    while not desk.calls("gcloud") and time.monotonic() < until:
+        time.sleep(0.02)
+    doctor.send_signal(signal.SIGINT)
+    assert doctor.wait(10) != 0
+    assert doctor.stderr is not None
+    doctor.stderr.close()
+    while (left := _started_in(desk.folder)) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert left == []
+
+
+def _started_in(folder: Path) -> list[str]:
+    """The processes that run one of the folder's programs."""
+    found = []
+    for one in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            words = (one / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            found += [one.name] if any(word.startswith(f"{folder}/bin/g") for word in words) else []
+    return found
 
 
 def test_names_that_would_steer_a_terminal_are_shown_as_text(tmp_path: Path) -> None:

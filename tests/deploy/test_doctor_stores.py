@@ -132,3 +132,11 @@ def test_a_pods_grace_is_the_one_that_deploy_chooses(tmp_path: Path) -> None:
     assert desk.checked("save time", text.replace("3s", "3590s")).state == "bad"
     asked = text.replace("cluster: training", "cluster: training, grace: 20s").replace("3s", "18s")
     assert desk.checked("save time", asked).state == "bad"
+
+
+def test_a_description_without_a_platform_is_told_that_only_its_store_is_looked_at(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "desk")
+    found = desk.examined(f"name: x\ncommand: [a]\nsource: .\nurl: {tmp_path / 'store'}\n")
+    assert {name: one.state for name, one in found.items()} == {
+        "platform": "unknown", "store write": "ok", "save time": "unknown",
+    }  # fmt: skip

@@ -105,7 +105,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     images = {"trainer:1": Image(working_folder=image)}
-    nodes = ["gpu", "gpu", "gpu", "spot", "spot", "spot"]
+    nodes = [*["gpu"] * 4, *["spot"] * 3]  # some are left for those that come back
     with Cluster(nodes, speed=6, images=images, environment=environment) as opened_cluster:
         monkeypatch.setenv("KUBECONFIG", str(opened_cluster.kubeconfig))
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", environment["STORAGE_EMULATOR_HOST"])
@@ -163,7 +163,7 @@ def test_what_is_generated_survives_maintenance_and_reclaims_and_can_be_removed(
     for kept in ("ckpt", "theirs"):
         wait_until(lambda kept=kept: list(cluster.bucket(kept).rglob("commits/*.json")))
     wait_until(lambda: outlast.Queue(queue).stats().done > 0)
-    ended = {lives.running(name)[0] for name in names}  # a Spot node stays for those that come back
+    ended = {lives.running(name)[0] for name in names}
     procedures = [cluster.maintain(node) if "gpu" in node else cluster.reclaim(node) for node in sorted(ended)]
     jobs = [f"job/{name}" for name in names]
     kubectl("wait", "--namespace", NAMESPACE, "--for=condition=complete", *jobs, "--timeout=60s")

@@ -59,8 +59,12 @@ def doctor(file: Path | None, *, as_json: bool, timeout: str) -> None:
 
 def _examined(file: Path | None, timeout: str) -> list[Finding]:
     programs = RealPrograms(os.environ, longest_seconds=parse_duration(timeout, setting="--timeout"))
-    if file is None and find_description(Path()) is None:
-        return examine_machine(programs, os.environ)
-    described = load_description(file)
-    case = Case(described=described.description, programs=programs, env=os.environ, folder=described.folder)
-    return examine(case)
+    try:
+        if file is None and find_description(Path()) is None:
+            return examine_machine(programs, os.environ)
+        described = load_description(file)
+        return examine(
+            Case(described=described.description, programs=programs, env=os.environ, folder=described.folder)
+        )
+    finally:  # also after Ctrl-C
+        programs.end()

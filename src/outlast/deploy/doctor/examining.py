@@ -19,7 +19,7 @@ from outlast.deploy.doctor import (
     slurm,
 )
 from outlast.deploy.doctor.cases import Case, Findings
-from outlast.deploy.doctor.findings import Finding, unknown
+from outlast.deploy.doctor.findings import Finding, ok, unknown
 
 # Some checks ask several questions after each other, and one that writes to a bucket is patient for 20 s by itself.
 LONGEST_SECONDS = 75.0
@@ -137,7 +137,16 @@ def _of_slurm(_case: Case) -> list[tuple[str, Check]]:
 
 
 def _of_bucket(_case: Case) -> list[tuple[str, Check]]:
-    return [("bucket", buckets.bucket)]
+    return [("platform", _platform), ("bucket", buckets.bucket)]
+
+
+def _platform(case: Case) -> Findings:
+    """Where a description goes decides what it needs."""
+    name = case.described.platform
+    if name is None:
+        why = "the description names none, so only its store is looked at; with `platform:` the rest is checked too"
+        return [unknown("platform", why)]
+    return [ok("platform", f"{name}: nothing but the store is looked at for it")]
 
 
 _OF_PLATFORM: dict[str, Callable[[Case], list[tuple[str, Check]]]] = {

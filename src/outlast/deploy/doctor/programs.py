@@ -74,6 +74,7 @@ class RealPrograms:
         self._longest_seconds = longest_seconds
         self._asked: dict[tuple[str, ...], Asking] = {}
         self._hung: set[str] = set()
+        self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
 
     def found(self, program: str) -> bool:
@@ -92,6 +93,11 @@ class RealPrograms:
         assert asking.answer is not None
         return asking.answer
 
+    def end(self) -> None:
+        """Ends what still runs, when nobody waits for it any more."""
+        for process in list(self._running):
+            _kill(process)
+
     def _start(self, argv: tuple[str, ...]) -> Answer:
         path = shutil.which(argv[0], path=self._env.get("PATH"))
         if path is None:
@@ -109,7 +115,11 @@ class RealPrograms:
             )
         except OSError as error:
             return Answer(argv, error=str(error), failure="failed")
-        return self._hear(argv, process)
+        self._running.add(process)
+        try:
+            return self._hear(argv, process)
+        finally:
+            self._running.discard(process)
 
     def _hear(self, argv: tuple[str, ...], process: "subprocess.Popen[bytes]") -> Answer:
         try:
@@ -123,13 +133,17 @@ class RealPrograms:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    with suppress(ProcessLookupError):  # it has ended in this moment
-        os.killpg(process.pid, signal.SIGKILL)
+    _kill(process)
     # Whoever left the group may hold the pipes open for ever: nobody reads them to their end.
     for pipe in (process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
     process.wait()
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    with suppress(ProcessLookupError):  # it has ended in this moment
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _text(said: bytes) -> str:
