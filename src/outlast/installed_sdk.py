@@ -21,7 +21,7 @@ WIDE_FLAGS = frozenset(
     {
         "--access-token-file", "--account", "--billing-project", "--configuration", "--flags-file", "--flatten",
         "--format", "--help", "--impersonate-service-account", "--log-http", "--project", "--quiet", "--trace-token",
-        "--user-output-enabled", "--verbosity", "-h", "-q", "--filter", "--limit", "--page-size", "--sort-by", "--uri",
+        "--user-output-enabled", "--verbosity", "-h", "-q",
     }
 )  # fmt: skip
 _STYLE = re.compile(r"\x1b\[[0-9;]*m|.\x08")

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-_WIDE = {"--project", "--quiet", "--format", "--filter", "--flatten"}
+_WIDE = {"--project", "--quiet", "--format", "--flatten"}
 _IAM = {"--member", "--role", "--condition"}
 # Commands with their own flags and the least and most of their arguments.
 _FLAGS: dict[str, tuple[set[str], int, int]] = {
@@ -230,11 +230,10 @@ class _Gcloud:
     def get_policy(self, kind: str) -> list[str]:
         if kind != "projects":
             self.there(kind, self.arguments[0])
-        asked = re.fullmatch(r'bindings\.role="(.+)" AND bindings\.members="(.+)"', self.flags["--filter"])
-        if asked is None or self.flags["--flatten"] != "bindings[].members":
-            self.fail("this filter is not known here")
-        there = f"{asked[1]} on {self.arguments[0]} for {asked[2]}" in self.all("bindings")
-        return [asked[1]] if there else []
+        if self.flags["--flatten"] != "bindings[].members" or 'separator=" "' not in self.flags["--format"]:
+            self.fail("this format is not known here")
+        held = (one.partition(f" on {self.arguments[0]} for ") for one in self.all("bindings"))
+        return [f"{role} {member}" for role, found, member in held if found]
 
     def artifacts_repositories_create(self) -> None:
         self.needs("artifactregistry")

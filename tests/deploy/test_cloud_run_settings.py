@@ -14,6 +14,7 @@ from outlast.deploy.description import BadSetting
 from outlast.deploy.description_file import Argument, Described, description_from
 from outlast.deploy.exposure import Exposure
 from outlast.emulate.cloud_run.dockerfiles import read_start
+from outlast.installed_sdk import InstalledSdk
 
 _LEAST: dict[str, Argument] = {
     "name": "train", "command": ["python", "train.py"], "image": "example/train", "url": "gs://example-bucket/a/b",
@@ -155,3 +156,12 @@ def test_a_batch_without_a_bucket_has_a_bucket_for_its_sources_only(tmp_path: Pa
     assert steps["bucket"].makes[0].name == "gs://example-project-outlast"
     assert "role" not in steps
     assert "volumes" not in _task(settle(described.description))
+
+
+@pytest.mark.skipif(InstalledSdk().path is None, reason="needs gcloud")
+def test_the_installed_gcloud_has_every_command_and_flag_of_a_plan(tmp_path: Path) -> None:
+    described = Described(description_from({**_LEAST, "image": "", "source": "."}), tmp_path, None)
+    sdk = InstalledSdk()
+    every = [argv for step in plan_for(described, tmp_path / "made").steps for argv in step.every_argv()]
+    assert len(every) > 30
+    assert [problem for argv in every for problem in sdk.problems(argv)] == []

@@ -157,9 +157,23 @@ def test_outlast_in_the_pod_reckons_with_the_grace_that_the_pod_has(name: str) -
     assert min(one.seconds for one in graces) == pod_of(made)["terminationGracePeriodSeconds"]
 
 
-def test_outlast_run_is_the_first_process() -> None:
+def test_outlast_run_is_the_first_process_and_keeps_an_attempts_limit() -> None:
     for name in DESCRIPTIONS:
         assert pod_of(workload(name))["containers"][0]["command"][:3] == ["outlast", "run", "--"]
+    limited = pod_of(workload_of(BASE + "timeout: 12h\n"))["containers"][0]["command"]
+    assert limited == ["outlast", "run", "--timeout", "43200s", "--", "python", "train.py"]
+
+
+@pytest.mark.parametrize("name", [name for name in DESCRIPTIONS if name != "always-on"])
+def test_each_pod_knows_which_task_it_is(name: str) -> None:
+    made = workload(name)
+    last = job_spec(made)["completions"] - 1
+    indexed = {"JOB_COMPLETION_INDEX": str(last)} if job_spec(made).get("completionMode") == "Indexed" else {}
+    env = {key: value or "of-the-pod" for key, value in told(made).items()}
+    identity = PodPlatform(kubernetes.FACTS).identity({**env, **indexed})
+    assert (identity.task, identity.tasks) == (last, last + 1)
+    assert identity.job == ("label" if name == "batch" else "train")
+    assert (identity.execution is None) == (name == "batch")
 
 
 def test_a_deployment_leaves_with_0_and_says_why_and_a_job_does_not() -> None:
@@ -311,6 +325,7 @@ def test_what_cannot_be_is_refused_by_its_key() -> None:
         ("hardware: {tpu: v99, topology: 2x2}\n", "tpu"),
         ("kubernetes: {cluster: c1}\n", "project"),
         ("tasks: 2\nkubernetes: {nodes: 2}\n", "tasks"),
+        ("kubernetes: {nodes: 2, kind: Job}\n", "kind"),
     ):
         with pytest.raises(BadSetting) as refused:
             target_of(BASE + more).plan()

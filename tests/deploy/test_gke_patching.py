@@ -1,7 +1,9 @@
 """`outlast deploy gke --patch`: a manifest that exists gets what survival needs, and every other character stays."""
 
+import contextlib
 import difflib
 import re
+import time
 from typing import Any
 
 import kubernetes_validate
@@ -298,6 +300,29 @@ def test_what_cannot_be_patched_is_told_and_never_a_crash(text: str, said: str |
             patched(text)
     else:
         list(yaml.safe_load_all(patched(text).text))
+
+
+def test_hostile_manifests_end_soon() -> None:
+    bomb = "a: &a [x, x]\n" + "".join(
+        f"{c}: &{c} [{', '.join([f'*{b}'] * 9)}]\n" for b, c in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+    many = "kind: List\nitems:\n- &job {kind: Job}\n" + "- *job\n" * 5000
+    nested = "kind: List\nitems: &l\n- {kind: List, items: [{kind: List, items: []}]}\n"
+    bombed = (
+        f"{bomb}kind: Job\nspec: {{template: {{spec: {{containers: [{{}}], tolerations: *i, restartPolicy: *i}}}}}}\n"
+    )
+    for text in (f"kind: Job\n{bomb}", bombed, many, nested, "[" * 5000, "kind: Job\nspec: &s {template: *s}\n"):
+        started = time.monotonic()
+        with contextlib.suppress(SettingsError):
+            patched(text)
+        assert time.monotonic() - started < 20
+
+
+def test_what_an_alias_shares_is_told_and_left() -> None:
+    text = PYTORCH + "    Worker:\n      replicas: 3\n      template: *pod\n"
+    made = patched(text)
+    assert made.by_hand
+    assert yaml.safe_load(made.text)["spec"]["pytorchReplicaSpecs"]["Worker"]["restartPolicy"] == "ExitCode"
 
 
 _LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5))

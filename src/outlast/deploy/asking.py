@@ -113,7 +113,7 @@ def remove_all(
 
 def _refuse_what_the_sdk_lacks(plan: Plan, sdk: InstalledSdk) -> None:
     """Before anything is made: a flag that is not there would stop the deployment in its middle."""
-    commands = [command.argv for step in plan.steps for command in step.commands]
+    commands = [argv for step in plan.steps for argv in step.every_argv()]
     if any(argv[0] == sdk.program for argv in commands) and sdk.path is None:
         raise SettingsError(f"there is no {sdk.program} on this machine; install it, or write the plan with --out")
     found = [problem for argv in commands if argv[0] == sdk.program for problem in sdk.problems(argv)]

@@ -1,6 +1,7 @@
 """What a deployment is, whatever the target: ordered steps: files, commands, what they make and how it is undone."""
 
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,6 +107,13 @@ class Step:
     makes: tuple[Made, ...] = ()
     again: bool = False
     spends: bool = False
+
+    def every_argv(self) -> Iterator[tuple[str, ...]]:
+        """All that it may run: its commands, its questions, and their undoing."""
+        yield from (command.argv for command in self.commands)
+        for made in self.makes:
+            yield from (asked.argv for asked in (made.probe, made.listing) if asked)
+            yield from (command.argv for command in made.undo)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ Allow unless set. Kubeflow training operator: restartPolicy ExitCode starts a re
 
 import itertools
 import math
+import reprlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from outlast.deploy.gke import nodes, workloads
 from outlast.deploy.gke.explained import plain
 from outlast.deploy.gke.grace import Grace, choose_grace, most_seconds, needed_seconds
 from outlast.deploy.gke.pods import GCSFUSE_ANNOTATION, GCSFUSE_DRIVER
-from outlast.deploy.gke.reading import Found, at, find_pods, kinds_of, list_at, main_container, text_at
+from outlast.deploy.gke.reading import Found, at, find_pods, kinds_of, list_at, main_container, scalar_text, text_at
 from outlast.deploy.yaml_edits import Path, add_to, load_documents, remove_in, set_in
 from outlast.errors import EXIT_HUMAN, SettingsError
 from outlast.platforms import gke_gpu, gke_spot, gke_tpu, kubernetes
@@ -44,12 +45,12 @@ class Patched:
 
 def patch(text: str, file: str, description: Description | None = None) -> Patched:
     """The text with what its pods need to survive. Raises SettingsError where there is nothing that can be patched."""
-    if not find_pods(load_documents(text, file)):
+    if not find_pods(load_documents(text, file), file):
         raise SettingsError(f"{file}: there is no Job, CronJob, JobSet or PyTorchJob in it")
     done = []
     for part in _documents(text):  # each by itself: a change costs as much as its document is long
         patching = _Patching(part, file, description)
-        for one in find_pods(load_documents(part, file)):
+        for one in find_pods(load_documents(part, file), file):
             _PATCHES[one.controller](patching, one)
             _pod(patching, one)
         done.append(patching)
@@ -121,7 +122,10 @@ class _Patching:
 
 
 def _said(value: object) -> str:
-    return str(value) if isinstance(value, str | int) else str(plain(value)).replace("'", "")
+    """A value in short; of one that aliases make huge, its beginning."""
+    short = reprlib.Repr()
+    short.maxlevel, short.maxdict, short.maxlist, short.maxstring = 7, 8, 8, 60
+    return value if isinstance(value, str) else short.repr(value).replace("'", "")
 
 
 # --- what starts the pods -----------------------------------------------------------------------------
@@ -206,7 +210,8 @@ def _failure_rules(patching: _Patching, found: Found, wanted: tuple[Json, ...]) 
 def _key(rule: Any) -> tuple[str, str]:
     """What a rule comes to: its action, and what it is about."""
     conditions = [text_at(one, ("type",)) for one in list_at(rule, ("onPodConditions",))]
-    codes = (at(rule, ("onExitCodes", "operator")), at(rule, ("onExitCodes", "values")))
+    values = [scalar_text(one) for one in list_at(rule, ("onExitCodes", "values"))]
+    codes = (text_at(rule, ("onExitCodes", "operator")), values)
     return text_at(rule, ("action",)), str(conditions or codes)
 
 
@@ -313,7 +318,7 @@ def _command(patching: _Patching, found: Found, container: Path) -> None:
 def _variables(patching: _Patching, found: Found, container: Path, grace: int) -> None:
     env = (*container, "env")
     present = {text_at(one, ("name",)): place for place, one in enumerate(list_at(patching.get(found, env), ()))}
-    if _CODE in present and str(patching.get(found, (*env, present[_CODE], "value"))) == "0":
+    if _CODE in present and scalar_text(patching.get(found, (*env, present[_CODE], "value"))) == "0":
         code = str(kubernetes.FACTS.interrupted_exit_code)
         why = "it takes 0 for done, and the rest of the work is lost"
         patching.set(found, (*env, present[_CODE], "value"), code, why)

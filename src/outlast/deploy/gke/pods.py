@@ -19,7 +19,7 @@ from outlast.ports import NODE_CLASS, POD_GRACE
 Json = dict[str, Any]
 CONTAINER = "main"
 GCSFUSE_DRIVER, GCSFUSE_ANNOTATION = "gcsfuse.csi.storage.gke.io", "gke-gcsfuse/volumes"
-RUN = ("outlast", "run", "--")
+RUN = ("outlast", "run")
 _VOLUME = "checkpoints"
 _SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 _STAGING = "gke-gcsfuse/ephemeral-storage-limit"
@@ -33,7 +33,7 @@ JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
 
 @dataclass(frozen=True)
 class Pod:
-    """The pods of one job. `account`: the Kubernetes service account. `indexed`: of a Job with numbered tasks.
+    """The pods of one job. `account`: the Kubernetes service account. `tasks`: what the completion index counts up to.
 
     `execution` is the label of a pod that names the object which started it. `interrupted_code`: the exit code of an
     interrupted attempt, where the controller wants another than Kubernetes Jobs do; None leaves it. `more`: further
@@ -46,7 +46,7 @@ class Pod:
     image: str
     account: str
     execution: str | None = JOB_UID
-    indexed: bool = False
+    tasks: int = 1
     interrupted_code: int | None = None
     more: tuple[Json, ...] = ()
     ports: tuple[Json, ...] = ()
@@ -97,7 +97,7 @@ class Pod:
         return found
 
     def _container(self) -> Json:
-        command = [*RUN, *self.description.full_command]
+        command = [*RUN, *self._limit(), "--", *self.description.full_command]
         why = "`outlast run` is process 1: it hears SIGTERM, passes it on, and leaves with the code the Job is to see."
         found: Json = {"name": CONTAINER, "image": self.image, "command": Why(command, why)}
         found["env"] = [*self._told(), *({"name": name, "value": value} for name, value in self.description.env)]
@@ -108,6 +108,11 @@ class Pod:
         if self.is_mounted:
             found["volumeMounts"] = [{"name": _VOLUME, "mountPath": self.description.mount_path}]
         return found
+
+    def _limit(self) -> tuple[str, ...]:
+        """An attempt's limit, before which outlast leaves with its state saved; Kubernetes has one for all together."""
+        seconds = self.description.timeout_seconds
+        return () if seconds is None else ("--timeout", f"{seconds:g}s")
 
     def _told(self) -> list[Json]:
         """What a pod cannot find out by itself."""
@@ -127,8 +132,8 @@ class Pod:
         told.append({"name": variables.TOLD.job, "value": self.description.name})
         if self.execution is not None:
             told.append({"name": variables.TOLD.execution, **_field(f"metadata.labels['{self.execution}']")})
-        if self.indexed or self.execution is not None:
-            told.append({"name": variables.TOLD.tasks, "value": str(self.description.tasks)})
+        if self.execution is not None:
+            told.append({"name": variables.TOLD.tasks, "value": str(self.tasks)})
         told.append({"name": "POD_NAME", **_field("metadata.name")})
         told.append({"name": "NODE_NAME", **_field("spec.nodeName")})
         return [*told, *self.more]

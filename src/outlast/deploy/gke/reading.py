@@ -4,18 +4,21 @@ Facts as of 2026-11-30. Kubeflow training operator, kubeflow.org/v1: pytorchRepl
 "pytorch". GKE: the labels of `outlast.deploy.gke.nodes`; cloud.google.com/gke-provisioning is another one for Spot.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from outlast.deploy.gke import nodes
 from outlast.deploy.yaml_edits import Path
+from outlast.errors import SettingsError
 from outlast.platforms import gke_gpu, gke_spot, gke_tpu, kubernetes
 from outlast.ports import PlatformFacts
 
 Json = dict[str, Any]
 Controller = Literal["Job", "JobSet", "PyTorchJob"]
 _PROVISIONING = "cloud.google.com/gke-provisioning"
+_MOST_PODS = 30
 _REPLICAS = "pytorchReplicaSpecs"
 
 
@@ -39,16 +42,26 @@ class Found:
         return (*self.template, "spec")
 
 
-def find_pods(documents: list[Any]) -> list[Found]:
-    """All pod templates that can be made to survive, in their order."""
-    return [found for number, one in enumerate(documents) for found in _in(one, number, ())]
+def find_pods(documents: list[Any], file: str) -> list[Found]:
+    """All pod templates that can be made to survive, in their order.
+
+    Raises SettingsError for a document with very many: each change reads its document again.
+    """
+    found = []
+    for number, one in enumerate(documents):
+        pods = list(itertools.islice(_in(one, number, ()), _MOST_PODS + 1))
+        if len(pods) > _MOST_PODS:
+            raise SettingsError(f"{file}: more than {_MOST_PODS} jobs in one document; give each its own, between ---")
+        found += pods
+    return found
 
 
 def _in(made: Any, document: int, top: Path) -> Iterator[Found]:
     kind, spec = text_at(made, ("kind",)), at(made, ("spec",))
     if kind == "List":
         for number, one in enumerate(list_at(made, ("items",))):
-            yield from _in(one, document, (*top, "items", number))
+            if text_at(one, ("kind",)) != "List":  # kubectl takes no list in a list
+                yield from _in(one, document, ("items", number))
     elif kind == "Job":
         yield Found(document, "Job", top, (*top, "spec"), (*top, "spec", "template"))
     elif kind == "CronJob":
@@ -59,7 +72,8 @@ def _in(made: Any, document: int, top: Path) -> Iterator[Found]:
             job = (*top, "spec", "replicatedJobs", number, "template", "spec")
             yield Found(document, "JobSet", top, job, (*job, "template"))
     elif kind == "PyTorchJob":
-        for name in at(spec, (_REPLICAS,)) or {}:
+        replicas = at(spec, (_REPLICAS,))
+        for name in replicas if isinstance(replicas, Mapping) else ():
             replica = (*top, "spec", _REPLICAS, str(name))
             yield Found(document, "PyTorchJob", top, replica, (*replica, "template"))
 
@@ -88,6 +102,11 @@ def text_at(made: Any, path: Path) -> str:
     return found if isinstance(found, str) else ""
 
 
+def scalar_text(value: Any) -> str:
+    """A value as text; "" for a list or mapping, which aliases may have made larger than any memory."""
+    return str(value) if isinstance(value, str | int | float) else ""
+
+
 def main_container(pod: Any) -> int | None:
     """The place of the program's container: the only one, one with accelerators, the first. None: there is none."""
     containers = list_at(pod, ("containers",))
@@ -103,7 +122,8 @@ def main_container(pod: Any) -> int | None:
 def kinds_of(pod: Any) -> tuple[PlatformFacts, ...]:
     """The platforms that the pod's nodes are, as far as it says so; the one with the least grace first."""
     labels = _labels(pod)
-    asked = {name for one in list_at(pod, ("containers",)) for name in at(one, ("resources", "limits")) or {}}
+    limits = [at(one, ("resources", "limits")) for one in list_at(pod, ("containers",))]
+    asked = {str(name) for one in limits if isinstance(one, Mapping) for name in one}
     tolerated = {text_at(one, ("key",)) for one in list_at(pod, ("tolerations",))}
     found = []
     if labels.get(nodes.SPOT) or labels.get(_PROVISIONING) == "spot" or nodes.SPOT in tolerated:
@@ -121,10 +141,12 @@ def _is_of_gke(labels: Mapping[str, str]) -> bool:
 
 def _labels(pod: Any) -> dict[str, str]:
     """The labels that the pod's node must have, by selector or by affinity."""
-    found = {str(key): str(value) for key, value in (at(pod, ("nodeSelector",)) or {}).items()}
+    selector = at(pod, ("nodeSelector",))
+    labels = selector.items() if isinstance(selector, Mapping) else ()
+    found = {str(key): scalar_text(value) for key, value in labels}
     required = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
     for term in list_at(pod, required):
         for one in list_at(term, ("matchExpressions",)):
             if text_at(one, ("operator",)) in ("In", "Exists"):
-                found[text_at(one, ("key",))] = str((list_at(one, ("values",)) or ["true"])[0])
+                found[text_at(one, ("key",))] = scalar_text((list_at(one, ("values",)) or ["true"])[0])
     return found

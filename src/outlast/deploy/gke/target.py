@@ -253,10 +253,12 @@ class GkeTarget:
 
 def _job(target: GkeTarget) -> Json:
     description = target.description
+    if target.ranks > 1:
+        raise BadSetting("kubernetes.kind", "pods of several nodes that work as one are a JobSet; leave kind out")
     backoff = failures_allowed(description, target.nodes)
     if description.tasks == 1:
         return workloads.job(description.name, target.pod(), backoff=backoff, **target.limits)
-    return _indexed(target, target.pod(indexed=True))
+    return _indexed(target, target.pod(tasks=description.tasks))
 
 
 def _batch(target: GkeTarget) -> Json:
@@ -279,7 +281,7 @@ def _jobset(target: GkeTarget) -> Json:
     description, ranks = target.description, target.ranks
     if description.tasks > 1:
         raise BadSetting("tasks", "a job of several ranks is one task; leave tasks out")
-    template = target.pod(execution=JOBSET_UID, more=workloads.rank_variables(description.name, ranks))
+    template = target.pod(execution=JOBSET_UID, tasks=ranks, more=workloads.rank_variables(description.name, ranks))
     restarts = failures_allowed(description, target.nodes)
     return workloads.jobset(description.name, template, ranks=ranks, restarts=restarts, **target.limits)
 
