@@ -154,11 +154,11 @@ def _all_for_everybody(waits: Sequence[tuple[Statement, CommandLine]]) -> bool:
 
 
 def _options_set_before(run: Run, script: Script) -> Options:
-    """`set -e` and `set -o pipefail` in the rows around a run, before it."""
+    """`set -e` and `set -o pipefail` before a run; of one in a function, before that is called."""
     found = Options.of([])
-    line, column = run.statement.line, run.statement.column
+    end = max((step.statement.line, step.statement.column) for step in run.path)
     for statement, command in script.commands():
-        if (statement.line, statement.column) >= (line, column) or command.program != "set":
+        if (statement.line, statement.column) >= end or command.program != "set":
             continue
         found = found.joined(Options.of([word.start for word in command.arguments]))
     return found
