@@ -13,7 +13,9 @@ from outlast.lint.reading.python import Module
 from outlast.lint.rule import ERROR, WARNING, At, Finding, Severity
 
 _RENAMES = {"rename", "replace", "renames", "move", "mv", "copy2", "copytree", "link", "symlink"}
-_TEMPORARY = re.compile(r"tmp|temp|partial|incomplete|NamedTemporaryFile|mkdtemp|staging", re.IGNORECASE)
+_TEMPORARY = re.compile(
+    r"(?:^|[^a-z])(?:tmp|temp|partial|incomplete|staging|new)(?:[^a-z]|$)|temporary|mkdtemp|mkstemp", re.IGNORECASE
+)
 _OPTIMIZER = re.compile(r"optim|(?:^|_)opt(?:_|$)|opt_state|train_?state|ts\.|solver|^state$", re.IGNORECASE)
 _STEP = re.compile(r"epoch|step|iter|batch|progress|counter|global|round|num_", re.IGNORECASE)
 _REMOTE = re.compile(r"^(?:gs|s3|az|abfs|hdfs|http|https|hf)://")
@@ -67,7 +69,13 @@ def _in_place(program: Program) -> Iterator[Finding]:
 
 def _is_whole_file(program: Program, save: Save, shape: Shape) -> bool:
     """Whether the save goes straight over what was there: one place, no temporary name, no rename behind it."""
-    if save.path is None or save.opaque or shape.is_open or shape.moves or _TEMPORARY.search(shape.text):
+    if (
+        save.path is None
+        or save.opaque
+        or shape.is_open
+        or shape.moves
+        or _TEMPORARY.search(shape.text.rsplit("/", 1)[-1])
+    ):
         return False
     if _REMOTE.match(shape.start) or save.name.rsplit(".", 1)[-1].startswith("upload"):
         return False  # an object is replaced as a whole when it is complete
@@ -114,7 +122,7 @@ def _severity(
     """An error where this is what the program goes on from; None for a result that is only exported."""
     is_loaded = shape.text in loaded
     if best:
-        return WARNING if is_loaded else None
+        return WARNING if is_loaded or (not others and len(program.repeated) == 1) else None
     if others:
         return WARNING if is_loaded or program.is_checkpoint(save) else None
     if is_loaded or (program.is_checkpoint(save) and (program.loads_before or program.names_resuming)):
