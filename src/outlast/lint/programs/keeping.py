@@ -24,6 +24,7 @@ _TELLS = re.compile(
     r"|(?:\w+\.)*(?:warn|warning|error|exception|info|debug|critical|write|flush|print|echo|log|format_exc|print_exc|secho))$"
 )
 _BETTER = re.compile(r"best|improv|lowest|highest|(?:^|_)(?:min|max)_\w*(?:loss|acc|hr|metric|score)", re.IGNORECASE)
+_IS_FORMAT = re.compile(r"[{%]|format|pattern|template")
 _CALLBACKS = re.compile(r"Checkpoint|BackupAndRestore|Backup")
 
 
@@ -31,6 +32,7 @@ def check_keeping(program: Program) -> Iterator[Finding]:
     """The findings on saves."""
     if program.keeps_checkpoints:
         yield from _in_place(program)
+        yield from _by_callback(program)
         yield from _parts(program)
     if program.is_training and program.flow.is_program:
         yield from _at_end(program)
@@ -65,6 +67,28 @@ def _in_place(program: Program) -> Iterator[Finding]:
                 f"{save.name} writes `{shape.text}` anew each time: a kill during the save leaves no good checkpoint"
             )
             yield IN_PLACE.at(save, message, severity=severity)
+
+
+def _by_callback(program: Program) -> Iterator[Finding]:
+    """Keras' ModelCheckpoint with one name: it writes over the last one, too."""
+    if not program.module.packages & {"keras", "tensorflow", "tf_keras"}:
+        return
+    for call in program.module.calls:
+        name = program.module.dotted(call.func)
+        if not name.endswith("ModelCheckpoint") or "lightning" in name:
+            continue
+        path = next(
+            (word.value for word in call.keywords if word.arg == "filepath"), call.args[0] if call.args else None
+        )
+        shape = program.storage.shape(path)
+        names = " ".join((shape.fixed, *(gap.name for gap in shape.gaps)))
+        if path is None or shape.is_open or shape.moves or _IS_FORMAT.search(names):
+            continue
+        loaded = any(program.storage.shape(load.path).text == shape.text for load in program.loads_before)
+        message = (
+            f"ModelCheckpoint writes `{shape.text}` anew each time: a kill during the save leaves no good checkpoint"
+        )
+        yield IN_PLACE.at(At(call.lineno, call.col_offset + 1), message, severity=ERROR if loaded else WARNING)
 
 
 def _is_whole_file(program: Program, save: Save, shape: Shape) -> bool:
