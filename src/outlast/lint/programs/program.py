@@ -9,7 +9,7 @@ from itertools import pairwise
 from outlast.lint.programs.flow import Chain, Flow
 from outlast.lint.programs.saving import CHECKPOINT, Load, Save, Storage, What, storage_of
 from outlast.lint.programs.shapes import Bound, Shape
-from outlast.lint.reading.python import Loop, Module, read_python
+from outlast.lint.reading.python import Function, Loop, Module, read_python
 
 _STEPS = re.compile(
     r"(?:^|_)(?:train_?step|train_one_epoch|train_epoch|training_step|train_on_batch|do_train_step|p_train_step)$"
@@ -183,17 +183,27 @@ class Program:
         return bool(CHECKPOINT.search(told) or _OF_MODEL.search(told) or any(text in self.kept for text in texts))
 
     def _is_after(self, load: Load) -> bool:
-        starts = [*self.training_loops, *(fit.call for fit in self.fits)]
+        """Whether each way to a load passes a function where the training is over by then."""
         chains = self.flow.chains(load.call)
-        if not starts or not chains:
-            return False
-        for chain in chains:
-            last = chain.outermost
-            scope = self.module.function_of(last)
-            same = [start for start in starts if self.module.function_of(start) is scope]
-            if not same or last.lineno < max(_end(start) for start in same):  # type: ignore[attr-defined]  # a call has its line
-                return False
-        return True
+        return bool(chains) and all(self._is_over(chain) for chain in chains)
+
+    def _is_over(self, chain: Chain) -> bool:
+        for node in chain.nodes:
+            ends = self._ends_of_training.get(self.module.function_of(node))
+            if ends is not None:
+                return int(getattr(node, "lineno", 0)) > ends
+        return False
+
+    @cached_property
+    def _ends_of_training(self) -> dict[Function | None, int]:
+        """For each function on a way to the training: the line where that has ended there."""
+        found: dict[Function | None, int] = {}
+        for start in (*self.training_loops, *(fit.call for fit in self.fits)):
+            for chain in self.flow.chains(start):
+                for node in chain.nodes:
+                    scope = self.module.function_of(node)
+                    found[scope] = max(found.get(scope, 0), _end(node))
+        return found
 
     def shape_on(self, chain: Chain, path: ast.expr | None) -> Shape:
         """Where a save or load goes on one way there, with parameters filled in by the calls above it."""

@@ -323,6 +323,24 @@ def _function_name(module: Module, node: ast.AST) -> str:
     return function.name if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) else ""
 
 
+def _behind(module: Module, node: ast.expr | None) -> ast.expr | None:
+    """The path behind `torch.load(path)["model"]`, also where that has a name."""
+    for _ in range(4):
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Name):
+            made = _assigned(module, node)
+            if made is None:
+                return node
+            node = made
+        elif isinstance(node, ast.Call):
+            place = _LOADERS.get(module.dotted(node.func))
+            return _opened(module, _argument(node, place)) if place is not None else node
+        else:
+            break
+    return node
+
+
 def _load(module: Module, call: ast.Call) -> Load | None:
     name = module.dotted(call.func)
     last = name.rsplit(".", 1)[-1]
@@ -330,7 +348,7 @@ def _load(module: Module, call: ast.Call) -> Load | None:
         place = _LOADERS[name]
         return Load(call, name, _opened(module, _argument(call, place)) if place is not None else None)
     if last in _LOAD_METHODS:
-        return Load(call, name, _argument(call, 0))
+        return Load(call, name, _behind(module, _argument(call, 0)))
     if last in ("read", "read_text", "read_bytes", "download_as_text", "download_as_bytes") and isinstance(
         call.func, ast.Attribute
     ):

@@ -11,6 +11,7 @@ from outlast.lint.source import Unreadable
 MOST_CHARACTERS = 2 << 20
 MOST_NODES = 400_000
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_MARKS = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
 Loop = ast.For | ast.AsyncFor | ast.While
 
 
@@ -169,11 +170,13 @@ def _module(tree: ast.Module) -> Module:
         scopes[node] = scope
         if len(nodes) > MOST_NODES:
             raise Unreadable(f"it has more than {MOST_NODES:,} parts")
+        if isinstance(node, ast.Name | ast.Constant):
+            continue  # half of all nodes, and nothing is in them
         inner = node if isinstance(node, Function) else scope
-        for child in reversed(list(ast.iter_child_nodes(node))):
-            if not isinstance(child, ast.expr_context | ast.operator | ast.cmpop | ast.boolop | ast.unaryop):
-                parents[child] = node
-                stack.append((child, inner))
+        below = [child for child in ast.iter_child_nodes(node) if not isinstance(child, _MARKS)]
+        for child in reversed(below):
+            parents[child] = node
+            stack.append((child, inner))
     return Module(tree, tuple(nodes), parents, scopes, _imported(nodes))
 
 
