@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -187,3 +188,23 @@ def test_b19_an_entry_script_that_passes_on_its_arguments_is_followed_into_them(
 )
 def test_b19_an_image_tells_which_shell_its_sh_is(image: str | None, shell: Shell | None) -> None:
     assert sh_of_image(image) is shell
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"f{n}() {{ " + f"f{n + 1}; " * 200 + "}\n" for n in range(6)) + "f6() { A=1; }\nf0\n",
+        "f() { f; f; f; f; }\nf\n",
+        "a && " * 3_000 + "python train.py",
+        "(" * 100 + "python train.py" + ")" * 100,
+        "trap f TERM\nf() { f; }\npython train.py &\nwait\n",
+        "python train.py " + "| tee a " * 500,
+        "\n".join(f"trap 'kill {n}' TERM" for n in range(2_000)) + "\npython train.py\n",
+    ],
+    ids=range(7),
+)
+def test_hostile_scripts_are_judged_in_bounded_time(text: str) -> None:
+    begin = time.monotonic()
+    _said(["bash", "-c", text])
+    _said(["bash", "run.sh"], None, {"run.sh": text})
+    assert time.monotonic() - begin < 20

@@ -80,7 +80,7 @@ class Program:
         last = name.rsplit(".", 1)[-1]
         if last in ("backward", "apply_gradients", "train_on_batch"):
             return True
-        if last == "step" and re.search(r"optim|scaler|engine", name, re.IGNORECASE):
+        if last in ("step", "minimize") and re.search(r"optim|scaler|engine", name, re.IGNORECASE):
             return True
         if last == "run" and any("train_op" in ast.dump(one) for one in call.args):
             return True
