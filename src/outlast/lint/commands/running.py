@@ -8,7 +8,7 @@ from outlast.lint.commands.roles import CHORE, role_of
 from outlast.lint.reading.statements import Form, Script, Statement
 
 _DEEPEST_CALLS = 4
-_MOST_RUNS = 20_000
+_MOST_STATEMENTS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,35 +55,37 @@ class Run:
 
 def runs_of(script: Script) -> list[Run]:
     """All commands that a script would run, in their order; what a function holds stands where it is called."""
-    functions = {one.name: one for one in script.walk() if one.form is Form.FUNCTION}
-    found: list[Run] = []
-    for run in _of_row(script.statements, (), None, functions, 0):
-        found.append(run)
-        if len(found) >= _MOST_RUNS:
-            break
-    return found
+    walk = _Walk({one.name: one for one in script.walk() if one.form is Form.FUNCTION})
+    return list(walk.of_row(script.statements, (), None, 0))
 
 
-def _of_row(
-    row: tuple[Statement, ...],
-    path: tuple[Step, ...],
-    around: Statement | None,
-    functions: dict[str, Statement],
-    calls: int,
-) -> Iterator[Run]:
-    for index, one in enumerate(row):
-        below = (*path, Step(row, index, around))
-        if one.form is Form.FUNCTION:
-            continue
-        if one.command is None:
-            if one.form not in (Form.ASSIGNMENT, Form.TEST):  # what `$(...)` runs there is a value, and no work
-                yield from _of_row(one.parts, below, one, functions, calls)
-            continue
-        body = functions.get(one.command.program or "")
-        if body is not None and calls < _DEEPEST_CALLS:
-            yield from _of_row(body.parts, below, body, functions, calls + 1)
-        else:
-            yield Run(one.command, below)
+@dataclass(slots=True)
+class _Walk:
+    """Follows calls into functions; `left` bounds how often, as calls of calls grow without bound."""
+
+    functions: dict[str, Statement]
+    left: int = _MOST_STATEMENTS
+
+    def of_row(
+        self, row: tuple[Statement, ...], path: tuple[Step, ...], around: Statement | None, calls: int
+    ) -> Iterator[Run]:
+        """The runs of a row of statements."""
+        for index, one in enumerate(row):
+            self.left -= 1
+            if self.left < 0:
+                return
+            below = (*path, Step(row, index, around))
+            if one.form is Form.FUNCTION:
+                continue
+            if one.command is None:
+                if one.form not in (Form.ASSIGNMENT, Form.TEST):  # what `$(...)` runs there is a value, and no work
+                    yield from self.of_row(one.parts, below, one, calls)
+                continue
+            body = self.functions.get(one.command.program or "")
+            if body is not None and calls < _DEEPEST_CALLS:
+                yield from self.of_row(body.parts, below, body, calls + 1)
+            else:
+                yield Run(one.command, below)
 
 
 def main_of(runs: Sequence[Run]) -> Run | None:

@@ -77,6 +77,8 @@ class Load:
 # (argument of the path, its keyword, what); the object is the argument before, or the one that is called.
 _SAVERS: dict[str, tuple[int | None, str, What]] = {
     "torch.save": (1, "f", What.OTHER),
+    "paddle.save": (1, "path", What.OTHER),
+    "torch_xla.core.xla_model.save": (1, "file_or_path", What.OTHER),
     "joblib.dump": (1, "filename", What.OTHER),
     "safetensors.torch.save_file": (1, "filename", What.OTHER),
     "safetensors.numpy.save_file": (1, "filename", What.OTHER),
@@ -155,10 +157,11 @@ def _save(module: Module, shaper: Shaper, call: ast.Call) -> Save | None:
         return _of_function(module, shaper, call, name, known)
     if name in _INTO_FILE:
         return _into_file(module, shaper, call, name)
+    found = _of_method(module, shaper, call, name) if isinstance(call.func, ast.Attribute) else None
     last = name.rsplit(".", 1)[-1]
-    if _NAMED_SAVE.match(last) and last not in module.functions and last not in _METHODS:
+    if found is None and _NAMED_SAVE.match(last) and last not in module.functions and not _NO_MODEL.search(name):
         return Save(call, name, What.ALL, None, opaque=True)
-    return _of_method(module, shaper, call, name) if isinstance(call.func, ast.Attribute) else None
+    return found
 
 
 def _of_method(module: Module, shaper: Shaper, call: ast.Call, name: str) -> Save | None:
@@ -171,7 +174,7 @@ def _of_method(module: Module, shaper: Shaper, call: ast.Call, name: str) -> Sav
         path = _argument(call, rule[0]) or (call.keywords[0].value if call.keywords else None)
         return Save(call, name, rule[1], path, call.func.value)
     if method == "save":
-        return _method_save(module, call, name)
+        return _wrapped_save(module, shaper, call, name) or _method_save(module, call, name)
     return _plain_write(module, shaper, call, name) if method in _WRITES else None
 
 
@@ -280,6 +283,16 @@ def _plain_write(module: Module, shaper: Shaper, call: ast.Call, name: str) -> S
     return Save(call, name, What.OTHER, path, call.args[0] if call.args else None)
 
 
+def _wrapped_save(module: Module, shaper: Shaper, call: ast.Call, name: str) -> Save | None:
+    """`accelerator.save(state, path)` and `fabric.save(path, state)`, which are torch.save for several processes."""
+    owner = name.rsplit(".", 2)[-2].lower()
+    if "accelerator" in owner:
+        return _of_function(module, shaper, call, name, (1, "f", What.OTHER))
+    if "fabric" not in owner or len(call.args) < 2:
+        return None
+    return Save(call, name, _what(module, call.args[1]), call.args[0], call.args[1])
+
+
 def _method_save(module: Module, call: ast.Call, name: str) -> Save | None:
     """`model.save(path)` of Keras, `manager.save(step)` of Orbax and TensorFlow."""
     assert isinstance(call.func, ast.Attribute)
@@ -310,6 +323,24 @@ def _function_name(module: Module, node: ast.AST) -> str:
     return function.name if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) else ""
 
 
+def _behind(module: Module, node: ast.expr | None) -> ast.expr | None:
+    """The path behind `torch.load(path)["model"]`, also where that has a name."""
+    for _ in range(4):
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Name):
+            made = _assigned(module, node)
+            if made is None:
+                return node
+            node = made
+        elif isinstance(node, ast.Call):
+            place = _LOADERS.get(module.dotted(node.func))
+            return _opened(module, _argument(node, place)) if place is not None else node
+        else:
+            break
+    return node
+
+
 def _load(module: Module, call: ast.Call) -> Load | None:
     name = module.dotted(call.func)
     last = name.rsplit(".", 1)[-1]
@@ -317,7 +348,7 @@ def _load(module: Module, call: ast.Call) -> Load | None:
         place = _LOADERS[name]
         return Load(call, name, _opened(module, _argument(call, place)) if place is not None else None)
     if last in _LOAD_METHODS:
-        return Load(call, name, _argument(call, 0))
+        return Load(call, name, _behind(module, _argument(call, 0)))
     if last in ("read", "read_text", "read_bytes", "download_as_text", "download_as_bytes") and isinstance(
         call.func, ast.Attribute
     ):

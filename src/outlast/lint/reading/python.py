@@ -11,6 +11,7 @@ from outlast.lint.source import Unreadable
 MOST_CHARACTERS = 2 << 20
 MOST_NODES = 400_000
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_MARKS = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
 Loop = ast.For | ast.AsyncFor | ast.While
 
 
@@ -51,19 +52,22 @@ class Module:
     @cached_property
     def attributes(self) -> dict[str, list[ast.expr]]:
         """What is assigned to `self.NAME`, in any class."""
+        return self._assigned_attributes(frozenset({"self", "cls"}))
+
+    @cached_property
+    def attributes_anywhere(self) -> dict[str, list[ast.expr]]:
+        """What is assigned to `ANYTHING.NAME`, such as `args.start_epoch`."""
+        return self._assigned_attributes(None)
+
+    def _assigned_attributes(self, owners: frozenset[str] | None) -> dict[str, list[ast.expr]]:
         found: dict[str, list[ast.expr]] = {}
         for node in self.nodes:
-            targets = node.targets if isinstance(node, ast.Assign) else []
-            if isinstance(node, ast.AnnAssign) and node.value is not None:
-                targets = [node.target]
-            for one in targets:
-                if (
-                    isinstance(one, ast.Attribute)
-                    and isinstance(one.value, ast.Name)
-                    and one.value.id in ("self", "cls")
-                ):
-                    assert isinstance(node, ast.Assign | ast.AnnAssign)
-                    assert node.value is not None
+            if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+                continue
+            for one in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if not isinstance(one, ast.Attribute) or not isinstance(one.value, ast.Name):
+                    continue
+                if owners is None or one.value.id in owners:
                     found.setdefault(one.attr, []).append(node.value)
         return found
 
@@ -166,11 +170,13 @@ def _module(tree: ast.Module) -> Module:
         scopes[node] = scope
         if len(nodes) > MOST_NODES:
             raise Unreadable(f"it has more than {MOST_NODES:,} parts")
+        if isinstance(node, ast.Name | ast.Constant):
+            continue  # half of all nodes, and nothing is in them
         inner = node if isinstance(node, Function) else scope
-        for child in reversed(list(ast.iter_child_nodes(node))):
-            if not isinstance(child, ast.expr_context | ast.operator | ast.cmpop | ast.boolop | ast.unaryop):
-                parents[child] = node
-                stack.append((child, inner))
+        below = [child for child in ast.iter_child_nodes(node) if not isinstance(child, _MARKS)]
+        for child in reversed(below):
+            parents[child] = node
+            stack.append((child, inner))
     return Module(tree, tuple(nodes), parents, scopes, _imported(nodes))
 
 
