@@ -22,6 +22,7 @@ _MEMBER = re.compile(r"serviceAccount:([^\s,\"']+)")
 _RUNS_TEXT = re.compile(
     r"(?:ba|da|z|k)?sh|eval|timeout|retry\S*|xargs|ssh|sudo|env|watch|run_\w+|execute_\w+|.*/retry\S*"
 )
+_READ_SCRIPTS = ("bash", "sh", "dash", "ssh", "sudo")
 _MOST_NESTED = 3
 
 
@@ -35,7 +36,7 @@ class Around:
 
 def check_script(text: str, around: Around, nested: int = 0) -> Iterator[Finding]:
     """The findings of a shell text, with places in it; one that cannot be read has none."""
-    if "gcloud" not in text and GROUP not in text:
+    if nested > _MOST_NESTED or ("gcloud" not in text and GROUP not in text):
         return
     try:
         script = read_shell(text)
@@ -46,12 +47,14 @@ def check_script(text: str, around: Around, nested: int = 0) -> Iterator[Finding
         yield from _inner_texts(command, around, nested)
         for document in statement.heredocs:
             yield from _document(document, around.known)
+            if document.text.startswith("#!") or (command.program or "") in _READ_SCRIPTS:
+                yield from _moved_into(document, check_script(document.text, around, nested + 1))
 
 
 def _inner_texts(command: CommandLine, around: Around, nested: int) -> Iterator[Finding]:
     """Commands in a word that a shell, eval or a retrying script runs; all of it stands where the word does."""
     program = (command.words[0].text or "").lower()
-    if nested >= _MOST_NESTED or not _RUNS_TEXT.fullmatch(program):
+    if not _RUNS_TEXT.fullmatch(program):
         return
     for word in command.arguments:
         text = word.text if word.text is not None else word.raw.strip("\"'")
@@ -68,7 +71,12 @@ def _document(document: Heredoc, known: Known) -> Iterator[Finding]:
         documents = read_yaml(document.text)
     except Unreadable:
         return
-    for one in check_documents(documents, known, document.text.split("\n")):
+    yield from _moved_into(document, check_documents(documents, known, document.text.split("\n")))
+
+
+def _moved_into(document: Heredoc, findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Findings in a here-document with their places in the script."""
+    for one in findings:
         cut = document.shift[one.line - 1] if one.line <= len(document.shift) else 0
         yield replace(one, line=document.line + one.line - 1, column=one.column + cut)
 

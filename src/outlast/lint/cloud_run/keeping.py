@@ -114,7 +114,8 @@ def _sizes(job: CloudRunJob, known: Known) -> Iterator[Finding]:
                 told = f"{container.memory.text} of memory for a checkpoint of {known.state_bytes / (1 << 30):.1f}Gi"
                 yield rules.LITTLE_MEMORY.at(container.memory, told)
     usable = _SHARE_OF_GRACE * CloudRunPlatform.facts.grace_seconds
-    if known.save_seconds is not None and known.save_seconds > usable and (job.uses_gpu or trains(job)):
+    matters = not job.partial and (job.uses_gpu or trains(job))
+    if known.save_seconds is not None and known.save_seconds > usable and matters:
         told = f"a save takes {known.save_seconds:g} s, and Cloud Run waits {CloudRunPlatform.facts.grace_seconds:g} s"
         yield rules.SLOW_SAVE.at(job.place, told)
 
