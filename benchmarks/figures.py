@@ -14,6 +14,7 @@ LIMIT_TITLES = {
     "drain_item_by_hand": "loop by hand: lease, store, acknowledge",
     "publish_item_by_hand": "loop by hand: publish",
     "model_idle_bare": "bare loop with threads for the loads",
+    "lint_parse": "PyYAML alone, its C loader",
 }
 
 
@@ -62,6 +63,7 @@ FIGURES = (
     Figure("worker_start", "from run() to the first item"),
     Figure("worker_end", "from the last item to the end of run()"),
     Figure("model_idle", "model waits", "%", limit="model_idle_bare"),
+    Figure("lint", "lint of 1,000 manifests", limit="lint_parse"),
     Figure("idle_above_bare", "model waits, more than in the bare loop", "points"),
 )
 BEST_PEER = "best peer"
@@ -104,4 +106,5 @@ GOALS = (
     Goal("outlast", "item_overhead", 1.0),
     Goal("outlast", "item_overhead_of_8", 1.0),
     Goal("outlast", "idle_above_bare", 3.0),
+    Goal("outlast", "lint", 10.0),
 )

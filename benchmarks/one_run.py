@@ -1,5 +1,6 @@
 """One run of one case in its own process: the request is JSON in the argument, the answer JSON on standard output."""
 
+import importlib
 import json
 import os
 import sys
@@ -31,17 +32,20 @@ class Request:
         return json.dumps(asdict(self))
 
 
+# What needs no more than a folder: by action, where it stands.
+_OF_A_FOLDER = {
+    "step": ("benchmarks.steps", "measure_steps"),
+    "sigterm": ("benchmarks.signals", "measure_signals"),
+}
+
+
 def measure(request: Request) -> dict[str, float]:
     """Runs the request; whatever goes wrong is an exception."""
     folder = Path(request.folder)
-    if request.action == "step":
-        from benchmarks.steps import measure_steps
-
-        return measure_steps(folder)
-    if request.action == "sigterm":
-        from benchmarks.signals import measure_signals
-
-        return measure_signals(folder)
+    if request.action in _OF_A_FOLDER:
+        module, name = _OF_A_FOLDER[request.action]
+        figures: dict[str, float] = getattr(importlib.import_module(module), name)(folder)
+        return figures
     if request.action == "going on":
         from benchmarks.going_on import measure_going_on
 
@@ -50,6 +54,10 @@ def measure(request: Request) -> dict[str, float]:
         from benchmarks.limits import measure_limits
 
         return measure_limits(request.state, request.scale, folder)
+    if request.action == "lint":
+        from benchmarks.linting import measure_linting
+
+        return measure_linting(request.scale, folder)
     if request.action == "batch":
         from benchmarks.batch.one_case import measure_batch
 

@@ -17,7 +17,7 @@ from benchmarks.goodput_report import replay_all
 from benchmarks.one_run import Request
 from benchmarks.samples import Result, is_ours
 
-PARTS = ("stall", "slowdown", "restore", "incremental", "step", "sigterm", "notice", "goodput", "batch")
+PARTS = ("stall", "slowdown", "restore", "incremental", "step", "sigterm", "notice", "goodput", "batch", "lint")
 NO_STATE = "any state"
 _LONGEST_REASON = 200
 
@@ -69,7 +69,9 @@ class Round:
                     yield self._one("going on", "outlast", state)
                 yield from self._savers(state, plan.cases[shift:] + plan.cases[:shift])
         if "step" in plan.parts:
-            yield from self._step()
+            yield from self._beside_its_limit("step", "step_bare")
+        if "lint" in plan.parts:
+            yield from self._beside_its_limit("lint", "lint_parse")
         if "sigterm" in plan.parts:
             yield self._one("sigterm", "outlast", NO_STATE)
 
@@ -77,12 +79,12 @@ class Round:
         """One run of the batch part; `state` is its name in the report."""
         return replace(self._one("batch", case, which, server=server), state=state)
 
-    def _step(self) -> Iterator[Result]:
-        """The bare loop runs in the same process, and is the limit."""
-        result = self._one("step", "outlast", NO_STATE)
-        bare = {name: value for name, value in result.figures.items() if name == "step_bare"}
+    def _beside_its_limit(self, action: str, limit: str) -> Iterator[Result]:
+        """What bounds it, a bare loop or a bare parse, runs in the same process."""
+        result = self._one(action, "outlast", NO_STATE)
+        bare = {name: value for name, value in result.figures.items() if name == limit}
         yield replace(result, figures={name: value for name, value in result.figures.items() if name not in bare})
-        yield Result(self.number, NO_STATE, LIMITS, "step", bare)
+        yield Result(self.number, NO_STATE, LIMITS, action, bare)
 
     def _savers(self, state: str, cases: tuple[str, ...]) -> Iterator[Result]:
         if not self.plan.parts & {"stall", "slowdown", "restore", "incremental"}:

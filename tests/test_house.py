@@ -261,6 +261,7 @@ def test_the_ignore_test_sees_a_missing_code_or_reason() -> None:
 _KNOWN_HOSTS = {
     "127.0.0.1", "localhost", "metadata.google.internal", "github.com", "www.apache.org",
     "keepachangelog.com", "semver.org", "storage.googleapis.com", "www.googleapis.com", "console.cloud.google.com",
+    "json.schemastore.org",
 }  # fmt: skip
 _MADE_UP = (".test", ".example", ".invalid")  # nobody's, by RFC 2606
 _URL = re.compile(r"https?://([A-Za-z0-9.-]+)")

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from outlast.lint.files import NotRead
 from outlast.lint.linting import Linted
@@ -124,7 +125,7 @@ def _notifications(reads: Sequence[NotRead]) -> list[dict[str, Any]]:
 
 
 def _location(path: Path, line: int, column: int) -> dict[str, Any]:
-    uri = path.absolute().as_uri() if path.is_absolute() else path.as_posix()
+    uri = path.absolute().as_uri() if path.is_absolute() else quote(path.as_posix())
     region = {"startLine": line, "startColumn": column}
     return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
 

@@ -128,8 +128,8 @@ def read_yaml(text: str) -> tuple[Node, ...]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         told = " ".join(part for part in (error.context, error.problem) if part)
-        line = mark.line + 1 if mark is not None else None
-        raise Unreadable(_of_template(text) or f"it is no YAML: {told}", line) from error
+        _refuse_template(text)
+        raise Unreadable(f"it is no YAML: {told}", mark.line + 1 if mark is not None else None) from error
     except (yaml.YAMLError, ValueError) as error:
         raise Unreadable(f"it is no YAML: {str(error).splitlines()[0]}") from error
     except RecursionError as error:
@@ -154,10 +154,10 @@ def _check_depth(text: str) -> None:
             )
 
 
-def _of_template(text: str) -> str | None:
+def _refuse_template(text: str) -> None:
     if "{{" in text and "}}" in text:
-        return "it is a template that was not rendered: lint what `helm template` (or your tool) makes of it"
-    return None
+        why = "it is a template that was not rendered: lint what `helm template` (or your tool) makes of it"
+        raise Unreadable(why, text.count("\n", 0, text.index("{{")) + 1)
 
 
 def _convert(node: yaml.Node, growth: _Growth, depth: int, key: yaml.Node | None = None) -> Node:
