@@ -26,6 +26,7 @@ _RAREST_SECONDS = 15 * 60
 _RAREST_SHARE = 0.1
 _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.gserviceaccount\.com")
 _DEFAULT_ACCOUNT = re.compile(r"(\d+-compute@developer|[^@]+@appspot)\.gserviceaccount\.com")
+_MEMBER = "serviceAccount:"
 _KEEPS = re.compile(r"check_?point|ckpt", re.IGNORECASE)
 _INDEX = "TASK_INDEX"
 
@@ -154,6 +155,8 @@ def _account(job: CloudRunJob) -> Iterator[Finding]:
 def fault_of_address(account: Node) -> str | None:
     """What is wrong with a service account's address; None where it may be right. A bare name is left alone."""
     text = account.text.strip()
+    if text.startswith(_MEMBER):
+        return f"{text} is a member of IAM; here stands the address alone, without {_MEMBER}"
     if account.is_unknown or "@" not in text or _ADDRESS.fullmatch(text):
         return None
     return f"{text} is no service account's address: it does not end with .iam.gserviceaccount.com"

@@ -57,7 +57,7 @@ def _role_of_python(texts: Sequence[str]) -> int:
     script = next((text for text in texts if not text.startswith("-")), "")
     if _PREPARING_PYTHON.search(script):
         return MINOR
-    return TRAINING if any(_TRAINING.search(text) for text in texts[:6]) else PROGRAM
+    return TRAINING if any(_TRAINING.search(text.rsplit("/", 1)[-1]) for text in texts[:6]) else PROGRAM
 
 
 def _without_launchers(words: Sequence[Word]) -> Sequence[Word]:

@@ -1,0 +1,1 @@
+"""Rules for Slurm: batch scripts, and the command lines of sbatch."""
