@@ -13,7 +13,7 @@ from outlast.lint.cloud_run.manifest import GROUP
 from outlast.lint.command_line import CommandLine
 from outlast.lint.known import Known
 from outlast.lint.reading.shell import read_shell
-from outlast.lint.reading.statements import Heredoc
+from outlast.lint.reading.statements import Heredoc, Script
 from outlast.lint.reading.yaml_nodes import read_yaml
 from outlast.lint.rule import ERROR, WARNING, At, Finding, Place
 from outlast.lint.source import Unreadable
@@ -34,21 +34,31 @@ class Around:
     in_pipeline: bool = False
 
 
-def check_script(text: str, around: Around, nested: int = 0) -> Iterator[Finding]:
-    """The findings of a shell text, with places in it; one that cannot be read has none."""
-    if nested > _MOST_NESTED or ("gcloud" not in text and GROUP not in text):
+def check_text(text: str, around: Around, nested: int = 0) -> Iterator[Finding]:
+    """The findings of a shell text within another, with places in it; one that cannot be read has none."""
+    if nested > _MOST_NESTED or not speaks_of_cloud_run(text):
         return
     try:
         script = read_shell(text)
     except Unreadable:
         return
+    yield from check_script(script, around, nested)
+
+
+def speaks_of_cloud_run(text: str) -> bool:
+    """Whether it is worth reading."""
+    return "gcloud" in text or GROUP in text
+
+
+def check_script(script: Script, around: Around, nested: int = 0) -> Iterator[Finding]:
+    """The findings of a script."""
     for statement, command in script.commands():
         yield from check_line(command, around)
         yield from _inner_texts(command, around, nested)
         for document in statement.heredocs:
             yield from _document(document, around.known)
             if document.text.startswith("#!") or (command.program or "") in _READ_SCRIPTS:
-                yield from _moved_into(document, check_script(document.text, around, nested + 1))
+                yield from _moved_into(document, check_text(document.text, around, nested + 1))
 
 
 def _inner_texts(command: CommandLine, around: Around, nested: int) -> Iterator[Finding]:
@@ -59,7 +69,7 @@ def _inner_texts(command: CommandLine, around: Around, nested: int) -> Iterator[
     for word in command.arguments:
         text = word.text if word.text is not None else word.raw.strip("\"'")
         if "gcloud " in text:
-            for one in check_script(text, around, nested + 1):
+            for one in check_text(text, around, nested + 1):
                 yield replace(one, line=word.line, column=word.column)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from outlast.lint.cloud_run.commands import Around, check_line, check_script, moved
+from outlast.lint.cloud_run.commands import Around, check_line, check_text, moved
 from outlast.lint.cloud_run.jobs import check_documents
 from outlast.lint.cloud_run.manifest import GROUP
 from outlast.lint.cloud_run.rules_keeping import RULES as KEEPING
@@ -48,7 +48,7 @@ def _text(node: Node, lines: list[str], known: Known) -> Iterator[Finding]:
     if node.kind != "scalar" or "gcloud" not in node.text:
         return
     inner = inner_text(node, lines)
-    yield from moved(check_script(inner.shell.text, Around(known, in_pipeline=True)), inner.outer)
+    yield from moved(check_text(inner.shell.text, Around(known, in_pipeline=True)), inner.outer)
 
 
 def _cloud_build(step: Node, lines: list[str], known: Known) -> Iterator[Finding]:
