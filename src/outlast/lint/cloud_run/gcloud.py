@@ -222,8 +222,8 @@ def _container(group: _Gathered, command: GcloudCommand) -> Container:
     return Container(
         node=missing(place),
         image=group.last(place, "--image", "--source"),
-        command=_list(group.last(place, "--command")),
-        arguments=_list(group.last(place, "--args")),
+        command=_list(place, group.all("--command")),
+        arguments=_list(place, group.all("--args")),
         environment=tuple(pair for value in variables for pair in pairs_of(value)),
         mounts=tuple(_mount(value) for value in group.all("--add-volume-mount")),
         cpu=group.last(place, "--cpu"),
@@ -233,10 +233,12 @@ def _container(group: _Gathered, command: GcloudCommand) -> Container:
     )
 
 
-def _list(value: Node) -> Node:
-    if not value.is_set:
-        return value
-    return Node("list", value.line, value.column, elements=tuple(parts_of(value)), key_line=value.line)
+def _list(place: Place, values: list[Node]) -> Node:
+    """gcloud joins the lists of a flag that is given several times."""
+    if not values:
+        return missing(place)
+    elements = tuple(part for value in values for part in parts_of(value))
+    return Node("list", values[0].line, values[0].column, elements=elements, key_line=values[0].line)
 
 
 def _mount(value: Node) -> Mount:
