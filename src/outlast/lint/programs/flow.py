@@ -155,7 +155,7 @@ class Flow:
                 return True
             if isinstance(node, Loop):
                 return True
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            if isinstance(node, ast.Expr | ast.Assign) and isinstance(node.value, ast.Call):
                 name = _last_name(node.value.func) or ""
                 if name in self.module.functions or name in ("fit", "train", "run", "main", "launch"):
                     return True

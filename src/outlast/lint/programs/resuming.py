@@ -151,9 +151,12 @@ def _from_scratch(program: Program) -> Iterator[Finding]:
     for load in program.storage.loads:
         child: ast.AST = load.call
         for one in program.module.above(load.call):
-            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.For | ast.While):
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 break
-            if isinstance(one, ast.Try) and child in one.body and one not in told and _is_of_checkpoint(program, load):
+            if not isinstance(one, ast.Try) or child not in one.body or one in told:
+                child = one
+                continue
+            if not program.module.loops_of(one) and _is_of_checkpoint(program, load):  # a loop tries several
                 told.add(one)
                 over = program.storage.shape(load.path).text in program.kept
                 yield from _scratched(program, one, load, over=over)

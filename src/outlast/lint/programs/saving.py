@@ -155,10 +155,11 @@ def _save(module: Module, shaper: Shaper, call: ast.Call) -> Save | None:
         return _of_function(module, shaper, call, name, known)
     if name in _INTO_FILE:
         return _into_file(module, shaper, call, name)
+    found = _of_method(module, shaper, call, name) if isinstance(call.func, ast.Attribute) else None
     last = name.rsplit(".", 1)[-1]
-    if _NAMED_SAVE.match(last) and last not in module.functions and last not in _METHODS:
+    if found is None and _NAMED_SAVE.match(last) and last not in module.functions and not _NO_MODEL.search(name):
         return Save(call, name, What.ALL, None, opaque=True)
-    return _of_method(module, shaper, call, name) if isinstance(call.func, ast.Attribute) else None
+    return found
 
 
 def _of_method(module: Module, shaper: Shaper, call: ast.Call, name: str) -> Save | None:
