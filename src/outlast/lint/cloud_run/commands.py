@@ -131,9 +131,11 @@ def _unlisted(command: GcloudCommand, known: Known) -> Iterator[Finding]:
         elsewhere = [
             other for other in ("", *TRACKS) if other != command.track and _has(known, other, command, flag.name)
         ]
-        advice = f"; {_told(elsewhere)} it" if elsewhere else ""
-        told = f"`{command.told}` has no {flag.name} in the SDK installed here{version}{advice}"
-        severity = WARNING if command.track == "alpha" else ERROR
+        more = f"{_told(elsewhere)} it, and a newer SDK may" if elsewhere else "nor has another track"
+        told = f"`{command.told}` has no {flag.name} in the SDK installed here{version}; {more}"
+        # Flags move from alpha over beta to GA: the script may be for a newer SDK. Alpha has flags that it hides.
+        milder = bool(elsewhere) or command.track == "alpha"
+        severity = WARNING if milder else ERROR
         yield rules.UNLISTED_FLAG.at(flag.word, told, severity=severity)
 
 

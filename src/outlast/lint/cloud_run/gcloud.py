@@ -191,6 +191,7 @@ def job_of(command: GcloudCommand) -> CloudRunJob | None:
     return CloudRunJob(
         form=Form.COMMAND,
         place=place,
+        task=place,
         name=name,
         timeout=command.value("--task-timeout"),
         retries=command.value("--max-retries"),

@@ -68,10 +68,10 @@ def _places(job: CloudRunJob) -> Iterator[Finding]:
         return
     if trains(job):
         told = f"{job.called} trains, but has no volume and no bucket to save to"
-        yield rules.KEEPS_NOTHING.at(job.place, told)
+        yield rules.KEEPS_NOTHING.at(job.task, told)
     elif job.uses_gpu:
         told = f"{job.called} has a GPU, but no volume and no bucket to save to"
-        yield rules.KEEPS_NOTHING.at(job.place, told, severity=INFO)
+        yield rules.KEEPS_NOTHING.at(job.task, told, severity=INFO)
 
 
 def _is_kept(job: CloudRunJob, setting: Setting) -> bool:
@@ -143,7 +143,7 @@ def _account(job: CloudRunJob) -> Iterator[Finding]:
     if not account.is_set or account.text == "":
         if not job.partial and job.containers:
             told = f"{job.called} names no service account and runs as the project's default one"
-            yield rules.ACCOUNT.at(job.place, told)
+            yield rules.ACCOUNT.at(job.task, told)
         return
     fault = fault_of_address(account)
     if fault is not None:

@@ -28,6 +28,7 @@ def job_of(block: Block) -> CloudRunJob:
     return CloudRunJob(
         form=Form.TERRAFORM,
         place=body,
+        task=task,
         name=body["name"],
         timeout=task["timeout"],
         retries=task["max_retries"],
