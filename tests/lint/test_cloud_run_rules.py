@@ -181,6 +181,28 @@ def test_a_step_of_github_actions_keeps_columns_beside_its_placeholders() -> Non
     assert text.splitlines()[finding.line - 1][finding.column - 1 :] == "24h"
 
 
+def test_the_flags_of_googles_action_are_read() -> None:
+    text = """jobs:
+  deploy:
+    steps:
+    - uses: google-github-actions/deploy-cloudrun@v2
+      with:
+        job: train
+        image: ${{ env.IMAGE }}
+        flags: --gpu=1 --gpu-type=nvidia-l4 --task-timeout=24h
+"""
+    assert _told(text, "deploy.yml") == [("CR001", "error", 8)]
+    assert _told(text.replace("job: train", "service: web"), "deploy.yml") == []
+
+
+def test_weights_that_are_only_read_are_no_lost_checkpoints() -> None:
+    start = "gcloud run jobs deploy label --image i --task-timeout 1h --set-env-vars"
+    for given in ("SAM_CHECKPOINT=/app/sam.pth", "RESUME_FROM_CHECKPOINT=/app/x", "MODEL_CHECKPOINT=/models/base"):
+        assert "CR015" not in _rules(f"{start} {given}"), given
+    assert ("CR015", "warning", 1) in _told(f"{start} CHECKPOINT_DIR=/app/out")
+    assert ("CR015", "error", 1) in _told(f"{start} CHECKPOINT_DIR=/app/out --args=train.py,--epochs,3")
+
+
 def test_terraform_is_read_with_its_variables_and_its_provisioners() -> None:
     text = """variable "limit" {
   default = "86400s"

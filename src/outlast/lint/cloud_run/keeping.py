@@ -17,7 +17,7 @@ from outlast.lint.cloud_run.evidence import (
 from outlast.lint.cloud_run.job import CloudRunJob, Volume, bytes_of, told_hours
 from outlast.lint.known import Known
 from outlast.lint.reading.yaml_nodes import Node
-from outlast.lint.rule import ERROR, INFO, Finding
+from outlast.lint.rule import ERROR, INFO, WARNING, Finding
 from outlast.platforms.cloud_run import CloudRunPlatform
 from outlast.platforms.cloud_run_limits import is_reserved
 
@@ -63,7 +63,7 @@ def _places(job: CloudRunJob) -> Iterator[Finding]:
     for one in lost:
         where = "is in memory" if _holder(job, one) is not None else "is below no volume"
         told = f"{one.name} is {one.value.text}, which {where}: what is saved there ends with the attempt"
-        yield rules.OUTSIDE_MOUNTS.at(one.value, told)
+        yield rules.OUTSIDE_MOUNTS.at(one.value, told, severity=ERROR if trains(job) else WARNING)
     if persisting or lost or leads_out(job):
         return
     if trains(job):
