@@ -13,7 +13,7 @@ from outlast.lint.cloud_run.manifest import GROUP
 from outlast.lint.command_line import CommandLine
 from outlast.lint.known import Known
 from outlast.lint.reading.shell import read_shell
-from outlast.lint.reading.statements import Heredoc
+from outlast.lint.reading.statements import Heredoc, Script
 from outlast.lint.reading.yaml_nodes import read_yaml
 from outlast.lint.rule import ERROR, WARNING, At, Finding, Place
 from outlast.lint.source import Unreadable
@@ -22,6 +22,7 @@ _MEMBER = re.compile(r"serviceAccount:([^\s,\"']+)")
 _RUNS_TEXT = re.compile(
     r"(?:ba|da|z|k)?sh|eval|timeout|retry\S*|xargs|ssh|sudo|env|watch|run_\w+|execute_\w+|.*/retry\S*"
 )
+_READ_SCRIPTS = ("bash", "sh", "dash", "ssh", "sudo")
 _MOST_NESTED = 3
 
 
@@ -33,30 +34,42 @@ class Around:
     in_pipeline: bool = False
 
 
-def check_script(text: str, around: Around, nested: int = 0) -> Iterator[Finding]:
-    """The findings of a shell text, with places in it; one that cannot be read has none."""
-    if "gcloud" not in text and GROUP not in text:
+def check_text(text: str, around: Around, nested: int = 0) -> Iterator[Finding]:
+    """The findings of a shell text within another, with places in it; one that cannot be read has none."""
+    if nested > _MOST_NESTED or not speaks_of_cloud_run(text):
         return
     try:
         script = read_shell(text)
     except Unreadable:
         return
+    yield from check_script(script, around, nested)
+
+
+def speaks_of_cloud_run(text: str) -> bool:
+    """Whether it is worth reading."""
+    return "gcloud" in text or GROUP in text
+
+
+def check_script(script: Script, around: Around, nested: int = 0) -> Iterator[Finding]:
+    """The findings of a script."""
     for statement, command in script.commands():
         yield from check_line(command, around)
         yield from _inner_texts(command, around, nested)
         for document in statement.heredocs:
             yield from _document(document, around.known)
+            if document.text.startswith("#!") or (command.program or "") in _READ_SCRIPTS:
+                yield from _moved_into(document, check_text(document.text, around, nested + 1))
 
 
 def _inner_texts(command: CommandLine, around: Around, nested: int) -> Iterator[Finding]:
     """Commands in a word that a shell, eval or a retrying script runs; all of it stands where the word does."""
     program = (command.words[0].text or "").lower()
-    if nested >= _MOST_NESTED or not _RUNS_TEXT.fullmatch(program):
+    if not _RUNS_TEXT.fullmatch(program):
         return
     for word in command.arguments:
         text = word.text if word.text is not None else word.raw.strip("\"'")
         if "gcloud " in text:
-            for one in check_script(text, around, nested + 1):
+            for one in check_text(text, around, nested + 1):
                 yield replace(one, line=word.line, column=word.column)
 
 
@@ -68,7 +81,12 @@ def _document(document: Heredoc, known: Known) -> Iterator[Finding]:
         documents = read_yaml(document.text)
     except Unreadable:
         return
-    for one in check_documents(documents, known, document.text.split("\n")):
+    yield from _moved_into(document, check_documents(documents, known, document.text.split("\n")))
+
+
+def _moved_into(document: Heredoc, findings: Iterator[Finding]) -> Iterator[Finding]:
+    """Findings in a here-document with their places in the script."""
+    for one in findings:
         cut = document.shift[one.line - 1] if one.line <= len(document.shift) else 0
         yield replace(one, line=document.line + one.line - 1, column=one.column + cut)
 
@@ -113,9 +131,11 @@ def _unlisted(command: GcloudCommand, known: Known) -> Iterator[Finding]:
         elsewhere = [
             other for other in ("", *TRACKS) if other != command.track and _has(known, other, command, flag.name)
         ]
-        advice = f"; {_told(elsewhere)} it" if elsewhere else ""
-        told = f"`{command.told}` has no {flag.name} in the SDK installed here{version}{advice}"
-        severity = WARNING if command.track == "alpha" else ERROR
+        more = f"{_told(elsewhere)} it, and a newer SDK may" if elsewhere else "nor has another track"
+        told = f"`{command.told}` has no {flag.name} in the SDK installed here{version}; {more}"
+        # Flags move from alpha over beta to GA: the script may be for a newer SDK. Alpha has flags that it hides.
+        milder = bool(elsewhere) or command.track == "alpha"
+        severity = WARNING if milder else ERROR
         yield rules.UNLISTED_FLAG.at(flag.word, told, severity=severity)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from outlast.lint.cloud_run.evidence import trains
 from outlast.lint.cloud_run.job import CloudRunJob, Container
+from outlast.lint.cloud_run.rules_keeping import ONE_WORD
 from outlast.lint.cloud_run.texts import InnerText, inner_text
 from outlast.lint.command_line import Word
 from outlast.lint.commands.entry import Entry, Hears, ShellText, Surroundings, follow
@@ -66,10 +67,20 @@ def _word(node: Node) -> Word:
 def check(job: CloudRunJob, lines: Sequence[str] | None) -> Iterator[Finding]:
     """The findings of every container's command."""
     for container in job.containers:
+        yield from _one_word(container)
         started = _Started(container, lines)
         entry = started.entry()
         if entry is not None:
             yield from _judged(job, started, entry)
+
+
+def _one_word(container: Container) -> Iterator[Finding]:
+    """`command: ["python train.py"]`; a path may have blanks, but then it begins with a slash."""
+    for first in container.command.elements[:1]:
+        words = first.text.split()
+        if len(words) > 1 and first.kind == "scalar" and not first.is_unknown and not first.text.startswith("/"):
+            told = f"no program is called `{first.text.strip()}`: it is {len(words)} words in one"
+            yield ONE_WORD.at(first, told)
 
 
 def _judged(job: CloudRunJob, started: _Started, entry: Entry) -> Iterator[Finding]:

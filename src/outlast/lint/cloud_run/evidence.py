@@ -3,17 +3,22 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from outlast.lint.cloud_run.job import CloudRunJob, Container
 from outlast.lint.reading.yaml_nodes import Node
 
+_MOST_SETTINGS = 500
 _TRAINING = {
     "train", "training", "trainer", "retrain", "pretrain", "pretraining", "finetune", "finetuning", "sft", "dpo",
-    "lora", "distill", "torchrun", "deepspeed", "epochs", "checkpoint", "checkpoints", "ckpt",
+    "lora", "distill", "torchrun", "deepspeed", "epochs",
 }  # fmt: skip
 _OTHER_WORK = {"serve", "server", "serving", "inference", "predict", "eval", "evaluate", "migrate", "trigger"}
 _PIECES = re.compile(r"[a-z]+")
-_KEEPING = re.compile(r"check_?points?|ckpts?|outlast_url|save_(dir|path|folder)|model_dir_out", re.IGNORECASE)
+_KEEPING = re.compile(r"check_?points?|ckpts?|outlast_url|save_(dir|path|folder)", re.IGNORECASE)
+# A checkpoint that is only read: the weights that the program begins with, or serves.
+_READING = re.compile(r"resume|load|init|pretrained|base_?model|model_?checkpoint$|from_checkpoint", re.IGNORECASE)
+_WEIGHTS = re.compile(r"\.(pth?|ckpt|safetensors|bin|onnx|gguf|h5|pkl|tar|zip|gz)$", re.IGNORECASE)
 _FAR = re.compile(r"(gs|s3|az|https?|postgres(ql)?|mysql|hf|wandb)://|/gcs/")
 # Names of variables and flags that lead out of the container: results go there, and so may checkpoints.
 _FAR_NAMES = re.compile(r"bucket|gcs|s3_|database|db_|redis|firestore|blob|storage|dataset|table|_uri\b", re.IGNORECASE)
@@ -35,11 +40,16 @@ class Setting:
     @property
     def is_checkpoint(self) -> bool:
         """Whether its name says that checkpoints go there."""
-        return _KEEPING.search(self.name.replace("-", "_")) is not None
+        name = self.name.replace("-", "_")
+        return _KEEPING.search(name) is not None and _READING.search(name) is None
 
 
 def settings_of(job: CloudRunJob) -> Iterator[Setting]:
     """Variables, `--name value` and `--name=value` of every container."""
+    return islice(_settings_of(job), _MOST_SETTINGS)
+
+
+def _settings_of(job: CloudRunJob) -> Iterator[Setting]:
     for container in job.containers:
         for name, value in container.environment:
             if name.kind == "scalar" and value.kind == "scalar":
@@ -74,11 +84,18 @@ def trains(job: CloudRunJob) -> bool:
 
 
 def checkpoint_paths(job: CloudRunJob) -> list[Setting]:
-    """Where the job is told to keep checkpoints, where that is a folder of the container."""
+    """Where the job is told to keep checkpoints, where that is a folder of the container.
+
+    Without training, a file of weights is one that is read, and a folder may be.
+    """
+    training = trains(job)
     return [
         one
         for one in settings_of(job)
-        if one.is_checkpoint and one.value.text.startswith("/") and not one.value.is_unknown
+        if one.is_checkpoint
+        and one.value.text.startswith("/")
+        and not one.value.is_unknown
+        and (training or not _WEIGHTS.search(one.value.text))
     ]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from outlast.lint.cloud_run.commands import Around, check_script, moved
+from outlast.lint.cloud_run.commands import Around, check_text, moved
 from outlast.lint.cloud_run.forms import check_resource
 from outlast.lint.cloud_run.jobs import check_job
 from outlast.lint.cloud_run.terraform import RESOURCE, job_of, several
@@ -31,4 +31,4 @@ def _provisioners(block: Block, lines: list[str], known: Known) -> Iterator[Find
         command = one["command"]
         if command.kind == "scalar" and "gcloud" in command.text:
             inner = inner_text(command, lines)
-            yield from moved(check_script(inner.shell.text, Around(known)), inner.outer)
+            yield from moved(check_text(inner.shell.text, Around(known)), inner.outer)

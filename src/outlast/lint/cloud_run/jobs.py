@@ -24,8 +24,7 @@ def check_documents(documents: Sequence[Node], known: Known, lines: Sequence[str
         for one in (document, *document["items"]):
             if is_job(one):
                 job = of_manifest(one)
-                if not job.partial:  # a patch has the fields of what it patches
-                    yield from check_manifest(one)
+                yield from check_manifest(one)
                 yield from check_job(job, known, lines)
             elif is_resource(one):
                 job = of_resource(one)

@@ -17,7 +17,7 @@ from outlast.lint.cloud_run.evidence import (
 from outlast.lint.cloud_run.job import CloudRunJob, Volume, bytes_of, told_hours
 from outlast.lint.known import Known
 from outlast.lint.reading.yaml_nodes import Node
-from outlast.lint.rule import ERROR, INFO, Finding
+from outlast.lint.rule import ERROR, INFO, WARNING, Finding
 from outlast.platforms.cloud_run import CloudRunPlatform
 from outlast.platforms.cloud_run_limits import is_reserved
 
@@ -26,6 +26,7 @@ _RAREST_SECONDS = 15 * 60
 _RAREST_SHARE = 0.1
 _ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.gserviceaccount\.com")
 _DEFAULT_ACCOUNT = re.compile(r"(\d+-compute@developer|[^@]+@appspot)\.gserviceaccount\.com")
+_MEMBER = "serviceAccount:"
 _KEEPS = re.compile(r"check_?point|ckpt", re.IGNORECASE)
 _INDEX = "TASK_INDEX"
 
@@ -57,20 +58,21 @@ def _places(job: CloudRunJob) -> Iterator[Finding]:
     if job.open:
         return
     paths = checkpoint_paths(job)
+    training = trains(job)
     persisting = [one for one in job.volumes if one.persists]
     lost = [one for one in paths if not _is_kept(job, one)]
     for one in lost:
         where = "is in memory" if _holder(job, one) is not None else "is below no volume"
         told = f"{one.name} is {one.value.text}, which {where}: what is saved there ends with the attempt"
-        yield rules.OUTSIDE_MOUNTS.at(one.value, told)
+        yield rules.OUTSIDE_MOUNTS.at(one.value, told, severity=ERROR if training else WARNING)
     if persisting or lost or leads_out(job):
         return
-    if trains(job):
+    if training:
         told = f"{job.called} trains, but has no volume and no bucket to save to"
-        yield rules.KEEPS_NOTHING.at(job.place, told)
+        yield rules.KEEPS_NOTHING.at(job.task, told)
     elif job.uses_gpu:
         told = f"{job.called} has a GPU, but no volume and no bucket to save to"
-        yield rules.KEEPS_NOTHING.at(job.place, told, severity=INFO)
+        yield rules.KEEPS_NOTHING.at(job.task, told, severity=INFO)
 
 
 def _is_kept(job: CloudRunJob, setting: Setting) -> bool:
@@ -114,7 +116,8 @@ def _sizes(job: CloudRunJob, known: Known) -> Iterator[Finding]:
                 told = f"{container.memory.text} of memory for a checkpoint of {known.state_bytes / (1 << 30):.1f}Gi"
                 yield rules.LITTLE_MEMORY.at(container.memory, told)
     usable = _SHARE_OF_GRACE * CloudRunPlatform.facts.grace_seconds
-    if known.save_seconds is not None and known.save_seconds > usable and (job.uses_gpu or trains(job)):
+    matters = not job.partial and (job.uses_gpu or trains(job))
+    if known.save_seconds is not None and known.save_seconds > usable and matters:
         told = f"a save takes {known.save_seconds:g} s, and Cloud Run waits {CloudRunPlatform.facts.grace_seconds:g} s"
         yield rules.SLOW_SAVE.at(job.place, told)
 
@@ -141,7 +144,7 @@ def _account(job: CloudRunJob) -> Iterator[Finding]:
     if not account.is_set or account.text == "":
         if not job.partial and job.containers:
             told = f"{job.called} names no service account and runs as the project's default one"
-            yield rules.ACCOUNT.at(job.place, told)
+            yield rules.ACCOUNT.at(job.task, told)
         return
     fault = fault_of_address(account)
     if fault is not None:
@@ -153,6 +156,8 @@ def _account(job: CloudRunJob) -> Iterator[Finding]:
 def fault_of_address(account: Node) -> str | None:
     """What is wrong with a service account's address; None where it may be right. A bare name is left alone."""
     text = account.text.strip()
+    if text.startswith(_MEMBER):
+        return f"{text} is a member of IAM; here stands the address alone, without {_MEMBER}"
     if account.is_unknown or "@" not in text or _ADDRESS.fullmatch(text):
         return None
     return f"{text} is no service account's address: it does not end with .iam.gserviceaccount.com"

@@ -35,6 +35,7 @@ def of_manifest(document: Node) -> CloudRunJob:
     return CloudRunJob(
         form=Form.MANIFEST,
         place=document["kind"],
+        task=task,
         name=document.at("metadata", "name"),
         timeout=task["timeoutSeconds"],
         retries=task["maxRetries"],
@@ -86,6 +87,7 @@ def of_resource(document: Node) -> CloudRunJob:
     return CloudRunJob(
         form=Form.API,
         place=execution,
+        task=task,
         name=document["name"],
         timeout=task["timeout"],
         retries=task["maxRetries"],

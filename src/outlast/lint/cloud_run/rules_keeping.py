@@ -110,6 +110,14 @@ WAITING = Rule(
     "start it without --wait and look with `gcloud run jobs executions describe`",
     "gcloud 528.0.0, run jobs execute --help; Cloud Build: a build ends after 60 minutes unless told otherwise",
 )
+ONE_WORD = Rule(
+    "CR033",
+    ERROR,
+    "a program and its arguments in one word",
+    "No shell splits it: the container looks for a program whose name has blanks, finds none, and every attempt fails.",
+    "write each word by itself: --command=python --args=train.py, or a list",
+    "Cloud Run, Configure containers: command and args are lists (2026-11-30); gcloud 528.0.0 splits at commas alone",
+)
 NO_SUCH_VOLUME = Rule(
     "CR032",
     ERROR,
@@ -120,5 +128,5 @@ NO_SUCH_VOLUME = Rule(
 )
 RULES = (
     UNLISTED_FLAG, KEEPS_NOTHING, OUTSIDE_MOUNTS, READ_ONLY, LITTLE_MEMORY, FAR_BUCKET, ACCOUNT, RESERVED, SAME_PLACE,
-    REFUSED_FORM, RARE_SAVES, SLOW_SAVE, WAITING, NO_SUCH_VOLUME,
+    REFUSED_FORM, RARE_SAVES, SLOW_SAVE, WAITING, NO_SUCH_VOLUME, ONE_WORD,
 )  # fmt: skip

@@ -42,7 +42,7 @@ def _timeout(job: CloudRunJob) -> Iterator[Finding]:
         if not job.timeout.is_set and not job.partial and (job.uses_gpu or trains(job)):
             minutes = DEFAULT_TIMEOUT_SECONDS // 60
             yield rules.NO_TIMEOUT.at(
-                job.place, f"{job.called} sets no task timeout: each attempt ends after {minutes} min"
+                job.task, f"{job.called} sets no task timeout: each attempt ends after {minutes} min"
             )
         return
     longest = longest_timeout_seconds(gpu=job.uses_gpu)

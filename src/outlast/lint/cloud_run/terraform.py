@@ -1,5 +1,7 @@
 """Cloud Run jobs in Terraform: google_cloud_run_v2_job."""
 
+from dataclasses import replace
+
 from outlast.lint.cloud_run.job import CloudRunJob, Container, Form, Mount, Volume, missing
 from outlast.lint.reading.hcl import Block
 from outlast.lint.reading.yaml_nodes import Node
@@ -21,9 +23,12 @@ def job_of(block: Block) -> CloudRunJob:
     body, execution = block.body, block.body["template"]
     task = execution["template"]
     stage = body["launch_stage"]
+    containers = [_container(one) for one in several(task["containers"])]
+    elsewhere = any(task[name].is_unknown for name in ("volumes", "containers", "node_selector"))
     return CloudRunJob(
         form=Form.TERRAFORM,
         place=body,
+        task=task,
         name=body["name"],
         timeout=task["timeout"],
         retries=task["max_retries"],
@@ -34,9 +39,9 @@ def job_of(block: Block) -> CloudRunJob:
         service_account=task["service_account"],
         region=body["location"],
         preview=stage.text in PREVIEW_STAGES or stage.is_unknown,
-        containers=tuple(_container(one) for one in several(task["containers"])),
+        containers=tuple(replace(one, open=one.open or elsewhere) for one in containers),
         volumes=tuple(_volume(one) for one in several(task["volumes"])),
-        partial=not several(task["containers"]),
+        partial=not containers,
     )
 
 
