@@ -63,8 +63,7 @@ FIRST_WITHOUT_HANDLER = Rule(
 )
 RULES = (ZERO_WHEN_STOPPED, SIGNAL_LOST, NOT_FIRST, CODE_SWALLOWED, FIRST_WITHOUT_HANDLER)
 
-_TEMPLATED = re.compile(r"\{\{.*\}\}|<[A-Za-z][\w .-]*>")
-_VARIABLE = re.compile(r"\$[({A-Za-z]")
+_OPEN = re.compile(r"\{\{|<[A-Za-z][\w.-]*>|\$[({A-Za-z]")
 
 
 @dataclass(frozen=True)
@@ -128,12 +127,11 @@ class _Container:
 
 def _word(node: Node) -> Word:
     """A word of a command. A text for a shell has variables of its own; another word with one is open."""
-    text: str | None = node.text
-    prefix = ""
-    open_from = _TEMPLATED.search(node.text) or (None if re.search(r"\s", node.text) else _VARIABLE.search(node.text))
-    if open_from is not None:
-        text, prefix = None, node.text[: open_from.start()]
-    return Word(text, node.line, node.column, raw=node.text, prefix=prefix)
+    is_text = re.search(r"\s", node.text) is not None and not node.text.lstrip().startswith("{{")
+    open_from = None if is_text else _OPEN.search(node.text)
+    if open_from is None:
+        return Word(node.text, node.line, node.column, raw=node.text)
+    return Word(None, node.line, node.column, raw=node.text, prefix=node.text[: open_from.start()])
 
 
 def check(case: Case) -> Iterator[Finding]:
