@@ -1,5 +1,6 @@
 """Plans: what is there is not made twice, a kill loses nothing, a teardown removes what was made and nothing else."""
 
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -196,13 +197,17 @@ def test_two_deployments_of_a_job_at_once_are_refused(tmp_path: Path) -> None:
     second()
 
 
-def test_a_script_of_the_plan_can_be_pasted_whatever_the_words(tmp_path: Path) -> None:
-    step = Step(name="a", why="it's needed", commands=(Command(("printf", "%s", "two words; $HOME 'x'")),))
-    script = tmp_path / "deploy.sh"
-    script.write_text(shell_script(Plan(target="somewhere", name="train", steps=(step,), notes=("a note",))))
-    import subprocess
-
-    assert subprocess.run(["sh", script], capture_output=True, text=True, check=True).stdout == "two words; $HOME 'x'"
+def test_a_script_of_the_plan_runs_as_it_is_whatever_the_words(tmp_path: Path) -> None:
+    file = WrittenFile(path=Path("note.txt"), text="it's $HOME\nEND_OF_FILE\n")
+    command = Command(("printf", "%s", "two words; $HOME 'x'"))
+    step = Step(name="a", why="it's needed", files=(file,), commands=(command, Command(("cat", "note.txt"))))
+    plan = Plan(target="somewhere", name="train", steps=(step,), notes=("a note",))
+    script = shell_script(plan, folder="some where")
+    done = subprocess.run(["sh"], input=script, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "two words; $HOME 'x'it's $HOME\nEND_OF_FILE\n"
+    beside = tmp_path / "some where" / "deploy.sh"
+    beside.write_text(shell_script(plan))
+    assert subprocess.run(["sh", beside], capture_output=True, text=True, check=True).stdout == done.stdout
 
 
 def test_a_file_with_another_text_is_left_as_it_is(tmp_path: Path) -> None:

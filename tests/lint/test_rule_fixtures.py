@@ -18,7 +18,15 @@ FIXTURES = Path(__file__).parent / "fixtures"
 FEWEST = 2
 _MARK = re.compile(r"(?:#|//)\s*expect:\s*([A-Z0-9, ]+)")
 # Facts that lint is told and cannot see in a file; a rule that needs one has it here.
+_FLAGS = frozenset(
+    {"--image", "--region", "--service-account", "--gpu", "--gpu-type", "--cpu", "--memory", "--set-env-vars",
+     "--quiet", "--task-timeout"}
+)  # fmt: skip
 KNOWN: dict[str, Known] = {
+    "CR013": Known(sdk=lambda _command: _FLAGS, sdk_version="528.0.0"),
+    "CR017": Known(state_bytes=12 << 30),
+    "CR018": Known(bucket_regions=(("acme-vision-checkpoints", "europe-west4"), ("acme-us", "us"))),
+    "CR027": Known(save_seconds=25.0),
     "K012": Known(save_seconds=40.0),
     "K021": Known(work_seconds=3 * 3600.0),
 }

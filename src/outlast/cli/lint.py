@@ -8,6 +8,7 @@ import click
 
 from outlast import __version__
 from outlast.lint.linting import lint as lint_paths
+from outlast.lint.sdk_flags import with_installed_sdk
 from outlast.lint.settings import find_settings
 from outlast.lint.telling import as_json, as_lines, as_sarif
 
@@ -25,7 +26,8 @@ from outlast.lint.telling import as_json, as_lines, as_sarif
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to a file instead of stdout.")
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out what matches, as in .gitignore.")
-def lint(paths: tuple[Path, ...], form: str, output: Path | None, exclude: tuple[str, ...]) -> None:
+@click.option("--sdk/--no-sdk", default=True, show_default=True, help="Ask the installed gcloud which flags it has.")
+def lint(paths: tuple[Path, ...], form: str, output: Path | None, exclude: tuple[str, ...], sdk: bool) -> None:
     """Look for what will not survive in manifests, scripts, Dockerfiles, Terraform and Python at PATHS.
 
     A folder means all files below it that are of a kind it reads. `outlast explain RULE` tells more of a finding.
@@ -33,6 +35,8 @@ def lint(paths: tuple[Path, ...], form: str, output: Path | None, exclude: tuple
     """
     settings = find_settings(Path.cwd())
     settings = replace(settings, exclude=(*settings.exclude, *exclude))
+    if sdk:
+        settings = replace(settings, known=with_installed_sdk(settings.known))
     linted = lint_paths(paths, settings)
     if form == "text":
         told = "\n".join(as_lines(linted))

@@ -10,6 +10,7 @@ from outlast.settings import console_for
 
 _COMMANDS = {
     "checkpoints": "outlast.cli.checkpoints:checkpoints",
+    "deploy": "outlast.cli.deploy:deploy",
     "emulate": "outlast.cli.emulate:emulate",
     "explain": "outlast.cli.explain:explain",
     "init": "outlast.cli.init:init",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from outlast.deploy.plan import Command, Made, Plan, Step, WrittenFile
 from outlast.deploy.record import Record, named
-from outlast.deploy.tools import Tools, is_there, listed
+from outlast.deploy.tools import Answer, Tools, listed, says_it_is_there
 from outlast.errors import DeploymentStopped, SettingsError
 
 Tell = Callable[[str], None]
@@ -45,7 +45,8 @@ class Applying:
         self.tell(f"{step.name}: {step.why}")
         for file in step.files:
             write_file(file, self.files)
-        making = [made for made in step.makes if made.probe and self._is_to_make(step, made)]
+        asked: dict[tuple[str, ...], Answer] = {}  # one answer tells of several things
+        making = [made for made in step.makes if made.probe and self._is_to_make(step, made, asked)]
         starting = [made for made in step.makes if made.listing]
         if any(made.probe for made in step.makes) and not making and not starting and not step.again:
             return
@@ -64,9 +65,12 @@ class Applying:
         if starting:
             self._has_started(step)
 
-    def _is_to_make(self, step: Step, made: Made) -> bool:
+    def _is_to_make(self, step: Step, made: Made, asked: dict[tuple[str, ...], Answer]) -> bool:
         assert made.probe is not None
-        there, owned = is_there(made.probe, self.tools), self.record.owns(made)
+        argv = made.probe.argv
+        if argv not in asked:
+            asked[argv] = self.tools.ask(argv)
+        there, owned = says_it_is_there(made.probe, asked[argv]), self.record.owns(made)
         if not there:
             return True
         if owned is None:

@@ -80,6 +80,19 @@ def read_description(text: str, file: str = DEFAULT_FILE) -> Description:
     return _build(_flat(parse_yaml(text, file)), file)
 
 
+def description_from(arguments: Mapping[str, Argument]) -> Description:
+    """A description that arguments alone make, whatever file there is. Raises SettingsError."""
+    keys = {path: Key("argument", path, _argument_node(said)) for path, said in arguments.items() if said}
+    return _build(keys, "arguments")
+
+
+def read_setting(path: str, said: Argument) -> object:
+    """One setting, as an argument says it. Raises SettingsError."""
+    if path not in _READERS:
+        raise SettingsError(f"{path!r} is no setting of a job{did_you_mean(path, list(_READERS))}")
+    return _READERS[path](Key("argument", path, _argument_node(said)))
+
+
 def _keys_of_file(file: Path) -> dict[str, Key]:
     text = _text_of(file)
     if file.suffix != ".toml":
@@ -101,7 +114,8 @@ def _argument_node(said: Argument) -> yaml.Node:
     if isinstance(said, str):
         tag = "bool" if said in ("true", "false") else "str"
         return yaml.ScalarNode(f"tag:yaml.org,2002:{tag}", said)
-    return yaml.SequenceNode("tag:yaml.org,2002:seq", [_argument_node(one) for one in said])
+    words: list[yaml.Node] = [yaml.ScalarNode("tag:yaml.org,2002:str", one) for one in said]
+    return yaml.SequenceNode("tag:yaml.org,2002:seq", words)
 
 
 def _flat(whole: Key) -> dict[str, Key]:

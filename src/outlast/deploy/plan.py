@@ -5,24 +5,41 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 # What tools say of a thing that is not there, in lower case: gcloud (API errors, `storage`, `run`) and kubectl.
-ABSENT_SAYS = ("not_found", "not found", "notfound", "does not exist", "cannot find", "could not find", "404")
+ABSENT_SAYS = (
+    "not_found",
+    "not found",
+    "notfound",
+    "does not exist",
+    "cannot find",
+    "could not find",
+    "404",
+    "matched no objects",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """A file that the plan writes. A relative `path` counts from the folder of the plan's files."""
+    """A file that the plan writes. A relative `path` counts from the folder of the plan's files.
+
+    `over`: what is there may go, as nobody but outlast has written it.
+    """
 
     path: Path
     text: str
     executable: bool = False
+    over: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A program and its arguments; no shell is between. `attempts`: a service may need a moment to know a new name."""
+    """A program and its arguments; no shell is between.
+
+    `attempts`: a service may need a moment to know a new name. `may_fail`: what it removes may not be there.
+    """
 
     argv: tuple[str, ...]
     attempts: int = 1
+    may_fail: bool = False
 
     @property
     def shown(self) -> str:
@@ -115,16 +132,32 @@ class Plan:
         return tuple(file for step in self.steps for file in step.files)
 
 
-def shell_script(plan: Plan) -> str:
-    """The plan as a script for people to read and to run: each command with its reason above it."""
+def shell_script(plan: Plan, *, folder: str | None = None) -> str:
+    """The plan as a script for people to read and to run: each command with its reason above it.
+
+    `folder`: it makes that folder and writes the files there itself; None: it stands beside its files.
+    """
     lines = ["#!/bin/sh", f"# Deploys {plan.name} ({plan.target}). Written by `outlast deploy`; yours to change."]
     lines += [f"# {note}" for note in (*plan.notes, *plan.exposure)]
     lines += ["set -eu"]
+    lines += ['cd "$(dirname "$0")"'] if folder is None else _into(folder)
     for step in plan.steps:
         lines += ["", f"# {step.name}: {step.why}"]
-        lines += [f"#   writes {file.path}" for file in step.files]
+        for file in step.files:
+            lines += [f"#   {file.path}"] if folder is None else _here_document(file)
         lines += [command.shown for command in step.commands]
     return "\n".join(lines) + "\n"
+
+
+def _into(folder: str) -> list[str]:
+    return [f"mkdir -p {shlex.quote(folder)}", f"cd {shlex.quote(folder)}"]
+
+
+def _here_document(file: WrittenFile) -> list[str]:
+    end = "END_OF_FILE"
+    while end in file.text:
+        end += "_"
+    return [f"cat > {shlex.quote(str(file.path))} <<'{end}'", file.text.removesuffix("\n"), end]
 
 
 def teardown_script(plan: Plan) -> str:

@@ -142,7 +142,7 @@ def _plain(made: Made) -> dict[str, object]:
         "name": made.name,
         "probe": None if made.probe is None else {"argv": made.probe.argv, "line": made.probe.line},
         "listing": None if made.listing is None else made.listing.argv,
-        "undo": [command.argv for command in made.undo],
+        "undo": [{"argv": one.argv, "may_fail": one.may_fail} for one in made.undo],
         "holds": made.holds,
         "why_kept": made.why_kept,
     }
@@ -155,7 +155,7 @@ def _made(plain: dict[str, Any]) -> Made:
         name=plain["name"],
         probe=None if probe is None else Probe(tuple(probe["argv"]), probe["line"]),
         listing=None if listing is None else Listing(tuple(listing)),
-        undo=tuple(Command(tuple(argv)) for argv in plain["undo"]),
+        undo=tuple(Command(tuple(one["argv"]), may_fail=one["may_fail"]) for one in plain["undo"]),
         holds=plain["holds"],
         why_kept=plain["why_kept"],
     )

@@ -65,7 +65,11 @@ class InstalledTools:
 
 def is_there(probe: Probe, tools: Tools) -> bool:
     """Whether the thing is there. Raises DeploymentStopped where nobody can tell: a hidden thing is not absent."""
-    answer = tools.ask(probe.argv)
+    return says_it_is_there(probe, tools.ask(probe.argv))
+
+
+def says_it_is_there(probe: Probe, answer: Answer) -> bool:
+    """The same, of an answer to the probe."""
     if answer.code == 0:
         return probe.line is None or probe.line in answer.output.splitlines()
     if any(word in answer.errors.lower() for word in probe.absent_says):

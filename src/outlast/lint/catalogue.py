@@ -14,14 +14,32 @@ Check = Callable[[Source], Iterable[Finding]]
 
 # Each module has a `check(source)`; one is imported when the first file of its kind is met.
 _CHECKS: dict[Kind, tuple[str, ...]] = {
-    Kind.YAML: ("outlast.lint.kubernetes.checking",),
-    Kind.SHELL: ("outlast.lint.kubernetes.in_scripts",),
-    Kind.CONTAINERFILE: (),
-    Kind.HCL: ("outlast.lint.kubernetes.in_terraform",),
-    Kind.PYTHON: (),
+    Kind.YAML: ("outlast.lint.kubernetes.checking", "outlast.lint.cloud_run.in_yaml", "outlast.lint.clouds.checks"),
+    Kind.SHELL: (
+        "outlast.lint.kubernetes.in_scripts",
+        "outlast.lint.cloud_run.in_shell",
+        "outlast.lint.slurm.checks",
+        "outlast.lint.clouds.checks",
+    ),
+    Kind.CONTAINERFILE: ("outlast.lint.containerfiles.checks",),
+    Kind.HCL: (
+        "outlast.lint.kubernetes.in_terraform",
+        "outlast.lint.cloud_run.in_terraform",
+        "outlast.lint.clouds.checks",
+    ),
+    Kind.PYTHON: ("outlast.lint.programs.checks",),
 }
 # Each module has its `RULES`.
-_RULES: tuple[str, ...] = ("outlast.lint.ignoring", "outlast.lint.kubernetes.checking")
+_RULES: tuple[str, ...] = (
+    "outlast.lint.ignoring",
+    "outlast.lint.kubernetes.checking",
+    "outlast.lint.cloud_run.in_yaml",
+    "outlast.lint.commands.rules",
+    "outlast.lint.containerfiles.rules",
+    "outlast.lint.programs.rules",
+    "outlast.lint.slurm.rules",
+    "outlast.lint.clouds.rules",
+)
 
 
 @cache

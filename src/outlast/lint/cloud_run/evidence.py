@@ -8,12 +8,15 @@ from outlast.lint.cloud_run.job import CloudRunJob, Container
 from outlast.lint.reading.yaml_nodes import Node
 
 _TRAINING = {
-    "train", "training", "trainer", "retrain", "pretrain", "pretraining", "finetune", "finetuning", "sft", "dpo", "lora",
-    "distill", "torchrun", "deepspeed", "epochs", "checkpoint", "checkpoints", "ckpt",
+    "train", "training", "trainer", "retrain", "pretrain", "pretraining", "finetune", "finetuning", "sft", "dpo",
+    "lora", "distill", "torchrun", "deepspeed", "epochs",
 }  # fmt: skip
 _OTHER_WORK = {"serve", "server", "serving", "inference", "predict", "eval", "evaluate", "migrate", "trigger"}
 _PIECES = re.compile(r"[a-z]+")
-_KEEPING = re.compile(r"check_?points?|ckpts?|outlast_url|save_(dir|path|folder)|model_dir_out", re.IGNORECASE)
+_KEEPING = re.compile(r"check_?points?|ckpts?|outlast_url|save_(dir|path|folder)", re.IGNORECASE)
+# A checkpoint that is only read: the weights that the program begins with, or serves.
+_READING = re.compile(r"resume|load|init|pretrained|base_?model|model_?checkpoint$|from_checkpoint", re.IGNORECASE)
+_WEIGHTS = re.compile(r"\.(pth?|ckpt|safetensors|bin|onnx|gguf|h5|pkl|tar|zip|gz)$", re.IGNORECASE)
 _FAR = re.compile(r"(gs|s3|az|https?|postgres(ql)?|mysql|hf|wandb)://|/gcs/")
 # Names of variables and flags that lead out of the container: results go there, and so may checkpoints.
 _FAR_NAMES = re.compile(r"bucket|gcs|s3_|database|db_|redis|firestore|blob|storage|dataset|table|_uri\b", re.IGNORECASE)
@@ -35,7 +38,8 @@ class Setting:
     @property
     def is_checkpoint(self) -> bool:
         """Whether its name says that checkpoints go there."""
-        return _KEEPING.search(self.name.replace("-", "_")) is not None
+        name = self.name.replace("-", "_")
+        return _KEEPING.search(name) is not None and _READING.search(name) is None
 
 
 def settings_of(job: CloudRunJob) -> Iterator[Setting]:
@@ -74,11 +78,13 @@ def trains(job: CloudRunJob) -> bool:
 
 
 def checkpoint_paths(job: CloudRunJob) -> list[Setting]:
-    """Where the job is told to keep checkpoints, where that is a folder of the container."""
+    """Where the job is told to keep checkpoints, where that is a folder of the container.
+
+    Without training, a file of weights is one that is read, and a folder may be.
+    """
+    found = [one for one in settings_of(job) if one.is_checkpoint and not one.value.is_unknown]
     return [
-        one
-        for one in settings_of(job)
-        if one.is_checkpoint and one.value.text.startswith("/") and not one.value.is_unknown
+        one for one in found if one.value.text.startswith("/") and (trains(job) or not _WEIGHTS.search(one.value.text))
     ]
 
 

@@ -1,6 +1,7 @@
 """gcloud command lines: track, command, flags with their values, and the Cloud Run job that they describe."""
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -34,6 +35,7 @@ _MAKING = ("create", "deploy")
 _KEEPING = ("update", "execute")
 # What `--add-volume` calls its kinds.
 _VOLUMES = {"cloud-storage": "bucket", "nfs": "nfs", "in-memory": "memory", "secret": "secret"}
+_MOST_PARTS = 2_000
 _DELIMITER = re.compile(r"\^(.+?)\^")
 
 
@@ -83,12 +85,12 @@ def find_command(line: CommandLine) -> GcloudCommand | None:
     start = next((place for place, word in enumerate(words) if (word.text or "").rsplit("/", 1)[-1] == "gcloud"), None)
     if start is None or (start > 0 and _only_mentions(line)):
         return None
-    program, rest = words[start], words[start + 1 :]
+    program, rest = words[start], deque(words[start + 1 :])
     flags: list[Flag] = []
     plain: list[Word] = []
     complete = line.complete
     while rest:
-        word = rest.pop(0)
+        word = rest.popleft()
         if word.start == "--":
             break
         if word.start.startswith("-") and word.start != "-":
@@ -121,14 +123,14 @@ def _length_of_command(parts: list[Word]) -> int:
     return min(len(parts), 3)
 
 
-def _flag(word: Word, rest: list[Word]) -> Flag:
+def _flag(word: Word, rest: deque[Word]) -> Flag:
     name, equals, _ = word.start.partition("=")
     if equals:
         return Flag(name, _value(word, name), word)
     if name in _SWITCHES or name.startswith(("--no-", "--clear-")):
         return Flag(name, missing(word), word)
     if rest and not (rest[0].start.startswith("--") and len(rest[0].start) > 2):
-        return Flag(name, scalar(rest.pop(0)), word)
+        return Flag(name, scalar(rest.popleft()), word)
     return Flag(name, missing(word), word)
 
 
@@ -151,7 +153,7 @@ def parts_of(value: Node) -> Iterator[Node]:
     own = _DELIMITER.match(text)
     if own is not None:
         text, delimiter = text[own.end() :], own[1]
-    for part in text.split(delimiter):
+    for part in text.split(delimiter, _MOST_PARTS)[:_MOST_PARTS]:
         if part:
             yield replace(value, text=part)
 
@@ -191,6 +193,7 @@ def job_of(command: GcloudCommand) -> CloudRunJob | None:
     return CloudRunJob(
         form=Form.COMMAND,
         place=place,
+        task=place,
         name=name,
         timeout=command.value("--task-timeout"),
         retries=command.value("--max-retries"),
@@ -222,8 +225,8 @@ def _container(group: _Gathered, command: GcloudCommand) -> Container:
     return Container(
         node=missing(place),
         image=group.last(place, "--image", "--source"),
-        command=_list(group.last(place, "--command")),
-        arguments=_list(group.last(place, "--args")),
+        command=_list(place, group.all("--command")),
+        arguments=_list(place, group.all("--args")),
         environment=tuple(pair for value in variables for pair in pairs_of(value)),
         mounts=tuple(_mount(value) for value in group.all("--add-volume-mount")),
         cpu=group.last(place, "--cpu"),
@@ -233,10 +236,12 @@ def _container(group: _Gathered, command: GcloudCommand) -> Container:
     )
 
 
-def _list(value: Node) -> Node:
-    if not value.is_set:
-        return value
-    return Node("list", value.line, value.column, elements=tuple(parts_of(value)), key_line=value.line)
+def _list(place: Place, values: list[Node]) -> Node:
+    """gcloud joins the lists of a flag that is given several times."""
+    if not values:
+        return missing(place)
+    elements = tuple(part for value in values for part in parts_of(value))
+    return Node("list", values[0].line, values[0].column, elements=elements, key_line=values[0].line)
 
 
 def _mount(value: Node) -> Mount:

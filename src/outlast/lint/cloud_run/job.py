@@ -71,12 +71,14 @@ class Container:
 class CloudRunJob:
     """A job. `partial`: what is not named is kept as it is (`jobs update`), so nothing is "unset".
 
+    `task`: where a setting of the task that is not there would stand.
     `redundancy_off`: whether zonal redundancy of GPUs is switched off, as text "true" or "false".
     `preview`: it asks for a launch stage (BETA or ALPHA), by annotation or by gcloud's track.
     """
 
     form: Form
     place: Place
+    task: Place
     name: Node
     timeout: Node
     retries: Node

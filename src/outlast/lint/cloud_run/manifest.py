@@ -1,7 +1,5 @@
 """Cloud Run jobs in YAML: run.googleapis.com/v1 as `gcloud run jobs replace` takes it, and resources of API v2."""
 
-from collections.abc import Iterator
-
 from outlast.lint.cloud_run.job import CloudRunJob, Container, Form, Mount, Volume, missing
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.platforms.cloud_run_limits import (
@@ -15,16 +13,6 @@ from outlast.platforms.cloud_run_limits import (
 
 GROUP = "run.googleapis.com/"
 _LOCATION = "cloud.googleapis.com/location"
-
-
-def find_jobs(documents: tuple[Node, ...]) -> Iterator[CloudRunJob]:
-    """The jobs among a file's documents, those in a `kind: List` too."""
-    for document in documents:
-        for one in (document, *document["items"]):
-            if is_job(one):
-                yield of_manifest(one)
-            elif is_resource(one):
-                yield of_resource(one)
 
 
 def is_job(document: Node) -> bool:
@@ -47,6 +35,7 @@ def of_manifest(document: Node) -> CloudRunJob:
     return CloudRunJob(
         form=Form.MANIFEST,
         place=document["kind"],
+        task=task,
         name=document.at("metadata", "name"),
         timeout=task["timeoutSeconds"],
         retries=task["maxRetries"],
@@ -98,6 +87,7 @@ def of_resource(document: Node) -> CloudRunJob:
     return CloudRunJob(
         form=Form.API,
         place=execution,
+        task=task,
         name=document["name"],
         timeout=task["timeout"],
         retries=task["maxRetries"],

@@ -1,9 +1,9 @@
 """Cloud Run jobs in Terraform: google_cloud_run_v2_job."""
 
-from collections.abc import Iterator
+from dataclasses import replace
 
 from outlast.lint.cloud_run.job import CloudRunJob, Container, Form, Mount, Volume, missing
-from outlast.lint.reading.hcl import Block, Terraform
+from outlast.lint.reading.hcl import Block
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.platforms.cloud_run_limits import GPU, PREVIEW_STAGES
 
@@ -13,24 +13,22 @@ _VOLUMES = (
 )  # fmt: skip
 
 
-def find_jobs(file: Terraform) -> Iterator[CloudRunJob]:
-    """The jobs of a file."""
-    for block in file.resources(RESOURCE):
-        yield _job(block)
-
-
 def several(node: Node) -> tuple[Node, ...]:
     """A block that may stand several times: none, one map, or a list of them."""
     return node.elements if node.kind == "list" else (node,) if node.kind == "map" else ()
 
 
-def _job(block: Block) -> CloudRunJob:
+def job_of(block: Block) -> CloudRunJob:
+    """From its resource."""
     body, execution = block.body, block.body["template"]
     task = execution["template"]
     stage = body["launch_stage"]
+    containers = [_container(one) for one in several(task["containers"])]
+    elsewhere = any(task[name].is_unknown for name in ("volumes", "containers", "node_selector"))
     return CloudRunJob(
         form=Form.TERRAFORM,
         place=body,
+        task=task,
         name=body["name"],
         timeout=task["timeout"],
         retries=task["max_retries"],
@@ -41,9 +39,9 @@ def _job(block: Block) -> CloudRunJob:
         service_account=task["service_account"],
         region=body["location"],
         preview=stage.text in PREVIEW_STAGES or stage.is_unknown,
-        containers=tuple(_container(one) for one in several(task["containers"])),
+        containers=tuple(replace(one, open=one.open or elsewhere) for one in containers),
         volumes=tuple(_volume(one) for one in several(task["volumes"])),
-        partial=not several(task["containers"]),
+        partial=not containers,
     )
 
 

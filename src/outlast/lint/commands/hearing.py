@@ -85,17 +85,18 @@ def reached(run: Run, script: Script, text: str, shell: Shell, *, in_file: bool)
     """How a run of a script hears. `in_file`: the script is a file, and no `-c` text."""
     if any(step.around is not None and step.around.form is Form.PIPELINE for step in run.path):
         return Reached.NOT if not _passed_on(run, script) else Reached.TRAP
-    if is_written_exec(run) and not run.background and _may_exec(run, shell):
+    if is_written_exec(run) and not run.background and _may_exec(run, shell, in_file=in_file):
         return Reached.EXEC
     if not in_file and _becomes_last(run, script, text, shell):
         return Reached.EXEC
     return Reached.TRAP if _passed_on(run, script) else Reached.NOT
 
 
-def _may_exec(run: Run, shell: Shell) -> bool:
+def _may_exec(run: Run, shell: Shell, *, in_file: bool) -> bool:
     """`( exec a )` replaces the subshell alone, unless the shell has become that itself."""
     subshells = [step.statement for step in run.path if step.statement.form is Form.SUBSHELL]
-    return not subshells or (shell is Shell.BUSYBOX and not any(step.after for step in run.path))
+    ends = not in_file and not any(step.after for step in run.path)
+    return not subshells or (shell is Shell.BUSYBOX and ends)
 
 
 def _passed_on(run: Run, script: Script) -> bool:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from outlast.lint.command_line import Word
 from outlast.lint.commands.entry import Entry, Hears, ShellText, Surroundings, follow
 from outlast.lint.commands.roles import TRAINING, role_of
-from outlast.lint.commands.rules import CODE_LOST, SIGNAL_LOST, ZERO_AT_TERM
+from outlast.lint.commands.rules import CODE_LOST, FIRST_WITHOUT_HANDLER, SIGNAL_LOST, ZERO_AT_TERM
 from outlast.lint.commands.shells import is_shell, sh_of_image
+from outlast.lint.containerfiles.programs import is_deaf
 from outlast.lint.containerfiles.rules import NOT_JSON
 from outlast.lint.containerfiles.scripts import Scripts
 from outlast.lint.reading.containerfile import Containerfile, Instruction, Stage, read_containerfile
@@ -46,6 +47,9 @@ def check(source: Source) -> Iterator[Finding]:
         ),
     )
     yield from _judged(entry, started)
+    if entry.hears is Hears.YES and entry.first and entry.main and is_deaf(entry.main, scripts):
+        message = f"{entry.main_told} is the first process and has no handler: the kernel drops its SIGTERM"
+        yield FIRST_WITHOUT_HANDLER.at(started.instruction, message)
 
 
 def _looks_like_a_list(instruction: Instruction) -> bool:

@@ -15,6 +15,19 @@ _MODEL = re.compile(r"model|weights?|state|params?|ckpt|checkpoint|\.pth?\b|\.ck
 _BEST = re.compile(r"best|final|export|onnx|deploy|inference|artifact", re.IGNORECASE)
 
 
+_NAMED_SAVE = re.compile(
+    r"^_*(?:save|write|store|dump|persist|upload|make|create)_?\w*?(?:ckpt|check_?point|snapshot|state|progress|weights)\w*$"
+    r"|^_*(?:check_?point|snapshot|ckpt)(?:_?(?:save|model|state))?$|^save_model\w*$",
+    re.IGNORECASE,
+)
+_NAMED_LOAD = re.compile(
+    r"^_*(?:try_|maybe_|auto_)?(?:load|restore|resume|recover|read|get|find)_?\w*?"
+    r"(?:ckpt|check_?point|snapshot|state|progress|latest)\w*$|^_*(?:auto_|maybe_)?(?:resume|restore)\w*$",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(r"tokenizer|processor|scheduler|feature_extractor|config\b", re.IGNORECASE)
+
+
 class What(StrEnum):
     """What is saved."""
 
@@ -26,7 +39,11 @@ class What(StrEnum):
 
 @dataclass(frozen=True, eq=False)
 class Save:
-    """One call that saves. `path`: where to; None where the call has none (a manager decides). `value`: what."""
+    """One call that saves. `path`: where to; None where the call has none (a manager decides). `value`: what.
+
+    `manages`: the framework names, keeps and retires the files itself. `opaque`: a function from elsewhere that is
+    named for saving.
+    """
 
     call: ast.Call
     name: str
@@ -34,6 +51,7 @@ class Save:
     path: ast.expr | None
     value: ast.expr | None = None
     manages: bool = False
+    opaque: bool = False
 
     @property
     def line(self) -> int:
@@ -48,11 +66,12 @@ class Save:
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """One call that loads."""
+    """One call that loads. `opaque`: a function from elsewhere that is named for it."""
 
     call: ast.Call
     name: str
     path: ast.expr | None
+    opaque: bool = False
 
 
 # (argument of the path, its keyword, what); the object is the argument before, or the one that is called.
@@ -136,13 +155,19 @@ def _save(module: Module, shaper: Shaper, call: ast.Call) -> Save | None:
         return _of_function(module, shaper, call, name, known)
     if name in _INTO_FILE:
         return _into_file(module, shaper, call, name)
-    return _of_method(module, shaper, call, name) if isinstance(call.func, ast.Attribute) else None
+    found = _of_method(module, shaper, call, name) if isinstance(call.func, ast.Attribute) else None
+    last = name.rsplit(".", 1)[-1]
+    if found is None and _NAMED_SAVE.match(last) and last not in module.functions and not _NO_MODEL.search(name):
+        return Save(call, name, What.ALL, None, opaque=True)
+    return found
 
 
 def _of_method(module: Module, shaper: Shaper, call: ast.Call, name: str) -> Save | None:
     assert isinstance(call.func, ast.Attribute)
     method = call.func.attr
     rule = _METHODS.get(method)
+    if _NO_MODEL.search(name):
+        return None
     if rule is not None and module.packages & rule[2]:
         path = _argument(call, rule[0]) or (call.keywords[0].value if call.keywords else None)
         return Save(call, name, rule[1], path, call.func.value)
@@ -224,6 +249,13 @@ def _path_of_open(module: Module, node: ast.expr) -> ast.expr | None:
     return None
 
 
+def _is_streamed(module: Module, call: ast.Call) -> bool:
+    """Whether a file that is open already is written in a loop: a download, and no save each time."""
+    loops = module.loops_of(call)
+    opened = next((one for one in module.above(call) if isinstance(one, ast.With | ast.AsyncWith)), None)
+    return opened is not None and len(module.loops_of(opened)) < len(loops)
+
+
 def _is_mode(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) <= 3
 
@@ -244,7 +276,7 @@ def _plain_write(module: Module, shaper: Shaper, call: ast.Call, name: str) -> S
     if path is None or (path is call.func.value and call.func.attr == "write"):
         return None
     telling = f"{shaper.of(path).text} {_function_name(module, call)}"
-    if not CHECKPOINT.search(telling):
+    if not CHECKPOINT.search(telling) or _is_streamed(module, call):
         return None
     return Save(call, name, What.OTHER, path, call.args[0] if call.args else None)
 
@@ -292,6 +324,8 @@ def _load(module: Module, call: ast.Call) -> Load | None:
     ):
         path = _opened(module, call.func.value)
         return Load(call, name, path) if path is not None and path is not call.func.value else None
+    if _NAMED_LOAD.match(last) and last not in module.functions:
+        return Load(call, name, None, opaque=True)
     return None
 
 

@@ -29,6 +29,7 @@ _STATEMENTS = {
     *_FORMS, *_LOOPS, *_SIMPLE, "if_statement", "list", "function_definition", "redirected_statement",
     "negated_command", "ERROR",
 }  # fmt: skip
+_MOST_WORDS = 5_000  # of one command: no person writes more
 _NO_WORDS = {"heredoc_start", "heredoc_body", "heredoc_end", "comment"}
 
 
@@ -155,6 +156,9 @@ class Reading:
         redirects: list[Redirect] = []
         complete, herestring = True, None
         for child in children:
+            if len(words) > _MOST_WORDS:
+                complete = False
+                break
             if child.type == "variable_assignment":
                 assignments += self._assigned(child)
             elif child.type == "file_redirect":

@@ -24,11 +24,16 @@ class Places:
     """Character places of a text that is parsed as bytes."""
 
     lines: list[bytes]
+    plain: list[bool] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.plain = [line.isascii() for line in self.lines]
 
     def column(self, row: int, byte: int) -> int:
         """The character column of a byte column, both within a row; starts at 1."""
-        line = self.lines[row] if row < len(self.lines) else b""
-        return (byte if line.isascii() else len(line[:byte].decode(errors="replace"))) + 1
+        if row >= len(self.lines) or self.plain[row]:
+            return byte + 1
+        return len(self.lines[row][:byte].decode(errors="replace")) + 1
 
 
 @dataclass(frozen=True, slots=True)

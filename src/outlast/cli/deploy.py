@@ -1,0 +1,176 @@
+"""`outlast deploy`: everything that a deployment needs, printed, written, run, or removed again."""
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from outlast.cli.lazy_group import LazyGroup
+from outlast.deploy.apply import write_file
+from outlast.deploy.asking import Desk, apply_plan, files_folder, interactive, remove_all, write_plan
+from outlast.deploy.description_file import Argument, Described, find_description, load_description
+from outlast.deploy.plan import Plan, WrittenFile, shell_script
+from outlast.deploy.tools import InstalledTools
+from outlast.deploy.yaml_edits import unified_diff
+from outlast.errors import SettingsError
+from outlast.installed_sdk import InstalledSdk
+from outlast.yaml_keys import MOST_CHARACTERS, read_text
+
+_TARGETS = {
+    "cloud-run": "outlast.cli.deploy_cloud_run:cloud_run",
+}
+
+
+class _Targets(LazyGroup):
+    lazy = _TARGETS
+
+
+@click.group(cls=_Targets)
+def deploy() -> None:
+    """From one small description of a job (outlast.yaml) to all that it needs in the cloud, and away again.
+
+    Prints a script unless told otherwise. Provisional.
+    """
+
+
+_SETTINGS = {  # the option, the key of the description, what it says
+    "--name": ("name", "The job's name."),
+    "--image": ("image", "An image that is there, or the name of the one to build."),
+    "--source": ("source", "The folder to build an image from."),
+    "--url": ("url", "Where the checkpoints go: gs://BUCKET/FOLDER."),
+    "--project": ("project", "The Google Cloud project."),
+    "--region": ("region", "The region of the job, its bucket and its images."),
+    "--timeout": ("timeout", "Of one attempt, such as 12h."),
+    "--retries": ("retries", "Of each task; enough for the interruptions to expect unless given."),
+    "--tasks": ("tasks", "How many tasks the job has."),
+    "--price": ("price_per_gpu_hour", "Of one hour of a GPU (of a task, without one), for the exposure."),
+}
+_ACTIONS = ("apply", "teardown")
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+def deploy_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that every target has, and FILE."""
+    many = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Any key of the description.")
+    options = [
+        click.argument("file", required=False, type=click.Path(path_type=Path)),
+        click.option("--out", metavar="DIR", type=_FOLDER, help="Write it all there."),
+        click.option("--apply", is_flag=True, help="Run it all."),
+        click.option("--teardown", is_flag=True, help="Remove what --apply made, and nothing else."),
+        click.option("--keep-bucket", is_flag=True, help="Leave the bucket with the checkpoints at a teardown."),
+        click.option("--patch", metavar="EXISTING", type=click.Path(path_type=Path), help="Change a manifest instead."),
+        click.option("--diff", is_flag=True, help="Show what changes, as a diff; write nothing."),
+        click.option("--yes", is_flag=True, help="Do not ask before spending or removing."),
+        *(
+            click.option(option, key, metavar="TEXT", help=said)
+            for option, (key, said) in _SETTINGS.items()
+        ),
+        many,
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def described_by(file: Path | None, settings: tuple[str, ...], options: Mapping[str, Any]) -> Described:
+    """The description of the file, or of this folder; what was given on the command line beats it."""
+    return load_description(file, arguments=_given(settings, options))
+
+
+def described_for_patch(file: Path | None, settings: tuple[str, ...], options: Mapping[str, Any]) -> Described | None:
+    """The same, for a manifest that says itself what runs; None where nobody describes anything."""
+    given = _given(settings, options)
+    if file is not None or find_description(Path()) is not None:
+        return load_description(file, arguments=given)
+    if not given:
+        return None
+    in_manifest: dict[str, Argument] = {"name": "job", "command": ["-"], "image": "-", "url": "/checkpoints"}
+    return load_description(None, arguments={**in_manifest, **given})
+
+
+def _given(settings: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Argument]:
+    given: dict[str, Argument] = {key: options[key] for key, _ in _SETTINGS.values() if options.get(key) is not None}
+    for one in settings:
+        key, equals, value = one.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{one!r} is not KEY=VALUE", param_hint="--set")
+        given[key] = value
+    return given
+
+
+def check_actions(options: Mapping[str, Any]) -> None:
+    """Raises UsageError for options that make no sense together."""
+    actions = [f"--{name}" for name in _ACTIONS if options[name]]
+    if len(actions) > 1:
+        raise click.UsageError(f"{' and '.join(actions)} are two things; run one after the other")
+    if options["teardown"] and (options["out"] or options["patch"]):
+        raise click.UsageError("--teardown needs no --out and no --patch: it goes by the record of what was made")
+    if options["diff"] and not options["patch"]:
+        raise click.UsageError("--diff shows what --patch EXISTING would change")
+
+
+def desk(*, yes: bool) -> Desk:
+    """Talks on standard error; asks only where somebody sits."""
+
+    def say(line: str) -> None:
+        click.echo(line, err=True)
+
+    def ask(question: str) -> bool:
+        return click.confirm(question, err=True)
+
+    return Desk(say, ask if interactive() else None, yes)
+
+
+def run_plan(plan: Plan, described: Described, options: Mapping[str, Any]) -> None:
+    """Prints, writes or applies it, as the options say."""
+    files = files_folder(described.folder, plan.target, plan.name, options["out"])
+    if options["out"] is not None:
+        for path in write_plan(plan, files):
+            click.echo(f"wrote {path}", err=True)
+    if options["apply"]:
+        tools, talk = InstalledTools(files), desk(yes=options["yes"])
+        if not apply_plan(plan, tools, talk, folder=described.folder, files=files, sdk=InstalledSdk()):
+            raise click.Abort
+    elif options["out"] is None:
+        click.echo(shell_script(plan, folder=str(files)), nl=False)
+
+
+def run_teardown(target: str, described: Described, options: Mapping[str, Any]) -> None:
+    """Removes what was made of the job."""
+    keep = ("bucket",) if options["keep_bucket"] else ()
+    tools, talk, name = InstalledTools(described.folder), desk(yes=options["yes"]), described.description.name
+    if remove_all(target, name, tools, talk, folder=described.folder, keep=keep) is None:
+        raise click.Abort
+
+
+def write_patched(old: str, new: str, existing: Path, options: Mapping[str, Any]) -> Path | None:
+    """Shows or writes a patched manifest; where it was written, None if it was not."""
+    if options["diff"]:
+        click.echo(unified_diff(old, new, str(existing)), nl=False)
+        return None
+    if options["out"] is None:
+        click.echo(new, nl=False)
+        return None
+    if (options["out"] / existing.name).resolve() == existing.resolve():
+        raise SettingsError(f"--out {options['out']} is the folder of {existing} itself, which is not written over")
+    path = write_file(WrittenFile(path=Path(existing.name), text=new), options["out"], over=False)
+    click.echo(f"wrote {path}", err=True)
+    return path
+
+
+def read_manifest(existing: Path) -> str:
+    """The text of a manifest that is there. Raises SettingsError."""
+    try:
+        return read_text(existing, most_bytes=4 * MOST_CHARACTERS)
+    except OSError as error:
+        raise SettingsError(f"--patch {existing}: it cannot be read: {error.strerror or error}") from error
+
+
+def leave_unwritten(reasons: list[str]) -> None:
+    """Tells what could not be changed, and leaves with 1 if there is anything."""
+    for reason in reasons:
+        click.echo(f"outlast: by hand: {reason}", err=True)
+    if reasons:
+        sys.exit(1)

@@ -1,0 +1,67 @@
+"""What `outlast init` asks for, and the description that it writes of the answers."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from outlast.deploy.description_file import Argument, description_from, read_setting
+
+_HEAD = "# What `outlast deploy` needs to know of this job. Every key: docs/howto/deploy-cloud-run.md\n"
+_PROGRAMS = ("train.py", "main.py", "app.py", "run.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One setting to ask for. `default` is what Enter means; "" leaves the setting out."""
+
+    key: str
+    text: str
+    default: str = ""
+
+
+def questions_for(folder: Path) -> tuple[Question, ...]:
+    """What to ask for a job in this folder, with what can be guessed."""
+    name = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")[:63]
+    program = next((one for one in _PROGRAMS if (folder / one).exists()), "train.py")
+    return (
+        Question("name", "Name of the job", name if name[:1].isalpha() else f"job-{name}".rstrip("-")),
+        Question("command", "Command that the container runs", f"python {program}"),
+        Question("url", "Where the checkpoints go (gs://BUCKET/FOLDER)"),
+        Question("platform", "Platform (cloud-run, gke-spot, gke-gpu, gke-tpu, kubernetes)", "cloud-run"),
+        Question("hardware.gpu", "GPU of a task, such as nvidia-l4 (Enter: none)"),
+        Question("run_time", "How long the work takes without interruptions, such as 8h (Enter: not known)"),
+        Question("tasks", "How many tasks", "1"),
+        Question("project", "Google Cloud project (Enter: given later, with --project)"),
+        Question("region", "Region (Enter: given later, with --region)"),
+    )
+
+
+def check_answer(question: Question, answer: str) -> None:
+    """Raises SettingsError for an answer that cannot be."""
+    read_setting(question.key, answer)
+
+
+def description_text(answers: Mapping[str, Argument]) -> str:
+    """The file. Raises SettingsError for answers that do not go together."""
+    given = {key: answer for key, answer in answers.items() if answer}
+    given.setdefault("source", "" if "image" in given else ".")
+    description_from(given)
+    tree: dict[str, object] = {}
+    for key, answer in given.items():
+        if not answer:
+            continue
+        section, _, name = key.rpartition(".")
+        place = tree.setdefault(section, {}) if section else tree
+        assert isinstance(place, dict)
+        place[name] = _value(answer)
+    return _HEAD + yaml.safe_dump(tree, sort_keys=False, default_flow_style=False, allow_unicode=True, width=110)
+
+
+def _value(answer: Argument) -> object:
+    """As one would write it: numbers without quotes."""
+    if not isinstance(answer, str):
+        return list(answer)
+    return int(answer) if answer.isascii() and answer.isdigit() and str(int(answer)) == answer else answer
