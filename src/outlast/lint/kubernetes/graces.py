@@ -88,7 +88,7 @@ def check(case: Case) -> Iterator[Finding]:
 
 def _not_asked(case: Case) -> Iterator[Finding]:
     evidence = case.evidence
-    if not (evidence.on_gke and evidence.accelerator) or evidence.spot or evidence.flex_start or evidence.idles:
+    if not (evidence.on_gke and evidence.accelerator) or evidence.spot:
         return
     if unset(case.pods.spec, _GRACE):
         what = "TPU" if evidence.tpu else "GPU"

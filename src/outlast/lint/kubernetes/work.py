@@ -39,6 +39,11 @@ def trains(words: list[str]) -> bool:
     return bool(found & _TRAINING) or any(word.startswith(_AMOUNTS_OF_TRAINING) for word in words)
 
 
+def serves(words: list[str]) -> bool:
+    """Whether a command is a server's."""
+    return bool({part for name in _names(words) for part in _parts(name)} & _SERVING)
+
+
 def works(words: list[str]) -> bool:
     """Whether a command takes items from a queue: its program, script or module is called so."""
     found = {part for name in _names(words) for part in _parts(name)}
