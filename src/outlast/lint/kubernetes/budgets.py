@@ -6,7 +6,7 @@ from dataclasses import replace
 from outlast.lint.kubernetes.cases import Case, key_of
 from outlast.lint.kubernetes.failure_policies import ignores_disruption
 from outlast.lint.kubernetes.fields import number_or, unset
-from outlast.lint.kubernetes.work import words_of
+from outlast.lint.kubernetes.work import is_named_for_training, words_of
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import ERROR, INFO, WARNING, Finding, Rule
 from outlast.platforms import gke_spot, kubernetes
@@ -104,7 +104,8 @@ def _limit(case: Case) -> Iterator[Finding]:
 
 def _is_exposed(case: Case) -> bool:
     evidence = case.evidence
-    return not case.workload.is_hook and (evidence.is_exposed or (evidence.trains and case.is_batch))
+    trains = case.is_batch and (evidence.trains or is_named_for_training(case.workload.object.at("metadata", "name")))
+    return not case.workload.is_hook and (evidence.is_exposed or trains)
 
 
 def _in_job_set_without_restarts(case: Case) -> bool:
