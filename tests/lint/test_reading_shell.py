@@ -29,11 +29,20 @@ def _words(script: Script) -> list[list[str | None]]:
         ("for R in 1 2; do a $R; done", ["a", None]),
         ("read R\na $R", ["a", None]),
         ("a - <<EOF --region x\nEOF\n", ["a", "-", "--region", "x"]),
+        ("C='a b'\n$C c", ["a", "b", "c"]),
+        ('C=(a "b c")\n"${C[@]}" d', ["a", "b c", "d"]),
         ("R=$R\na $R", ["a", None]),
     ],
 )
 def test_words_are_what_the_program_gets(text: str, words: list[str | None]) -> None:
     assert words in _words(read_shell(text))
+
+
+@pytest.mark.parametrize("text", ['"$@"', '"${command[@]}"', "$RUN a", '"$RUN" a'])
+def test_a_command_whose_program_is_open_is_still_one(text: str) -> None:
+    [(_, command)] = read_shell(text).commands()
+    assert command.words[0].text is None
+    assert command.program is None
 
 
 def test_a_word_knows_its_place_in_characters() -> None:

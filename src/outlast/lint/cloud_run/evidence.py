@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from outlast.lint.cloud_run.job import CloudRunJob, Container
 from outlast.lint.reading.yaml_nodes import Node
 
+_MOST_SETTINGS = 500
 _TRAINING = {
     "train", "training", "trainer", "retrain", "pretrain", "pretraining", "finetune", "finetuning", "sft", "dpo",
     "lora", "distill", "torchrun", "deepspeed", "epochs",
@@ -44,6 +46,10 @@ class Setting:
 
 def settings_of(job: CloudRunJob) -> Iterator[Setting]:
     """Variables, `--name value` and `--name=value` of every container."""
+    return islice(_settings_of(job), _MOST_SETTINGS)
+
+
+def _settings_of(job: CloudRunJob) -> Iterator[Setting]:
     for container in job.containers:
         for name, value in container.environment:
             if name.kind == "scalar" and value.kind == "scalar":
@@ -82,9 +88,14 @@ def checkpoint_paths(job: CloudRunJob) -> list[Setting]:
 
     Without training, a file of weights is one that is read, and a folder may be.
     """
-    found = [one for one in settings_of(job) if one.is_checkpoint and not one.value.is_unknown]
+    training = trains(job)
     return [
-        one for one in found if one.value.text.startswith("/") and (trains(job) or not _WEIGHTS.search(one.value.text))
+        one
+        for one in settings_of(job)
+        if one.is_checkpoint
+        and one.value.text.startswith("/")
+        and not one.value.is_unknown
+        and (training or not _WEIGHTS.search(one.value.text))
     ]
 
 

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import Place
 
+_MOST_MOUNTS = 200
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?[wdhms])+|\d+(?:\.\d+)?")
 _PART = re.compile(r"(\d+(?:\.\d+)?)([wdhms]?)")
 _UNITS = {"w": 7 * 86400, "d": 86400, "h": 3600, "m": 60, "s": 1, "": 1}
@@ -113,7 +115,7 @@ class CloudRunJob:
     @property
     def uses_gpu(self) -> bool:
         """Whether it surely has one."""
-        if self.gpus.is_set:
+        if self.gpus.is_set and not (self.gpus.is_unknown and self.gpu_type.is_set):
             return not self.gpus.is_unknown and self.gpus.text not in ("0", "")
         return self.gpu_type.is_set and self.gpu_type.text != ""
 
@@ -137,9 +139,9 @@ class CloudRunJob:
 
     def mounts(self) -> Iterator[tuple[Mount, Volume | None]]:
         """Every mount with its volume; None where there is none of that name."""
-        for container in self.containers:
-            for mount in container.mounts:
-                yield mount, next((one for one in self.volumes if one.name.text == mount.volume.text), None)
+        volumes = {one.name.text: one for one in reversed(self.volumes)}
+        for mount in islice((mount for one in self.containers for mount in one.mounts), _MOST_MOUNTS):
+            yield mount, volumes.get(mount.volume.text)
 
 
 def missing(place: Place) -> Node:

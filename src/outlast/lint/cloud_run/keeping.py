@@ -58,15 +58,16 @@ def _places(job: CloudRunJob) -> Iterator[Finding]:
     if job.open:
         return
     paths = checkpoint_paths(job)
+    training = trains(job)
     persisting = [one for one in job.volumes if one.persists]
     lost = [one for one in paths if not _is_kept(job, one)]
     for one in lost:
         where = "is in memory" if _holder(job, one) is not None else "is below no volume"
         told = f"{one.name} is {one.value.text}, which {where}: what is saved there ends with the attempt"
-        yield rules.OUTSIDE_MOUNTS.at(one.value, told, severity=ERROR if trains(job) else WARNING)
+        yield rules.OUTSIDE_MOUNTS.at(one.value, told, severity=ERROR if training else WARNING)
     if persisting or lost or leads_out(job):
         return
-    if trains(job):
+    if training:
         told = f"{job.called} trains, but has no volume and no bucket to save to"
         yield rules.KEEPS_NOTHING.at(job.task, told)
     elif job.uses_gpu:

@@ -48,12 +48,12 @@ def read_terraform(text: str) -> Terraform:
     if len(text) > MOST_CHARACTERS:
         raise Unreadable(f"it has {len(text):,} characters; of Terraform at most {MOST_CHARACTERS:,} are read")
     root = _parse(text.encode())
-    if root.type == "ERROR" and not root.named_children:
-        raise Unreadable("it is no Terraform", root.start_point.row + 1)
     _check_depth(root)
     reading = _Reading(text.split("\n"))
     body = next((child for child in root.children if child.type == "body"), None)
     blocks = [child for child in (body or root).children if child.type == "block"]
+    if root.has_error and not blocks:
+        raise Unreadable("it is no Terraform", root.start_point.row + 1)
     for block in blocks:
         reading.note(block)
     return Terraform(tuple(reading.block(block) for block in blocks))

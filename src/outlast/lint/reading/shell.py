@@ -31,10 +31,11 @@ def read_shell(text: str) -> Script:
             )
     data = text.encode()
     root = _parse(data).root_node
-    if root.type == "ERROR" and not root.named_children:
-        raise Unreadable("it is no shell script", root.start_point.row + 1)
     _check_depth(root)
-    return Script(Reading.of(root, data).statements(), _shell_of(text))
+    statements = Reading.of(root, data).statements()
+    if root.has_error and not statements:
+        raise Unreadable("it is no shell script", root.start_point.row + 1)
+    return Script(statements, _shell_of(text))
 
 
 def _parse(data: bytes) -> tree_sitter.Tree:

@@ -169,6 +169,8 @@ class Reading:
                 for word in self.words.words_of(child):
                     complete &= word is not None
                     words += [] if word is None else [word]
+                if not words and child.type == "command_name":
+                    words.append(self.words.word(child))  # `"$@"`: some program, and its arguments
         line = CommandLine(tuple(words), complete) if words else None
         first, last = children[0], children[-1]
         return replace(

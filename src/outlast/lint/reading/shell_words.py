@@ -86,6 +86,8 @@ class Words:
 
     def words_of(self, node: Node) -> Iterator[Word | None]:
         """The words that a node becomes; None where it may be any number of unknown ones."""
+        if node.type == "command_name" and len(node.named_children) == 1:
+            node = node.named_children[0]  # `$COMMAND` and `"${command[@]}"` may hold the whole of it
         array = _array_of(node)
         if array is not None:
             yield from self._elements(array, node)
