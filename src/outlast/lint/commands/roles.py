@@ -19,6 +19,7 @@ _CHORE_NAMES = """
     sort source split squeue ssh sshd sstat stat stty su sync systemctl tail tar tee test time-stamp top touch tput tr
     trap tree true type ulimit umask umount unalias uname uniq unset unxz unzip uptime useradd usermod wait wc wget
     whereis which who whoami xz yes zcat zip apt apt-get apk dnf yum dpkg brew mamba-init update-ca-certificates
+    deactivate activate times mailx nvidia-cuda-mps-server dcgmi git-lfs gpustat htop tmux squeue srun-status
     service rclone mlflow-ui huggingface-cli hf wandb nvidia-cuda-mps-control sysctl swapon mail sendmail
     """
 _CHORES = frozenset(_CHORE_NAMES.split())
@@ -46,7 +47,7 @@ def role_of(words: Sequence[Word]) -> int:
     texts = [word.start for word in words[1:]]
     if re.match(r"python|pypy", name):
         return _role_of_python(texts)
-    return TRAINING if _TRAINING.search(name) else PROGRAM
+    return TRAINING if any(_TRAINING.search(text.rsplit("/", 1)[-1]) for text in (name, *texts[:12])) else PROGRAM
 
 
 def _role_of_python(texts: Sequence[str]) -> int:

@@ -1,5 +1,6 @@
 """Whether a program's exit code comes out of the script that runs it, or is lost on the way."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,10 +24,11 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Where an exit code is lost, and how, for a message."""
+    """Where an exit code is lost, and how, for a message. `sure` False: another program's code may stand for it."""
 
     place: At
     why: str
+    sure: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,10 @@ def find_lost(run: Run, script: Script, text: str, options: Options) -> Lost | N
     """Where the exit code of a run is lost; None where it comes out, and where that cannot be told."""
     if is_written_exec(run) and not run.background:
         return None
-    if any(step.around is not None and step.around.form is Form.LOOP for step in run.path):
-        return None  # tried again until it works, or one of many
+    if any(step.around is not None and step.around.form is Form.LOOP and not step.around.name for step in run.path):
+        return None  # tried again until it works
+    if any(trap for trap in traps_of(script) if "ERR" in trap.signals):
+        return None
     zero = next((trap for trap in traps_of(script) if "EXIT" in trap.signals and trap.zero), None)
     if zero is not None:
         return Lost(zero.place, "its EXIT trap says `exit 0`")
@@ -77,19 +81,29 @@ def _on_level(step: Step, options: Options, text: str, quiet: bool) -> tuple[Los
     one, around = step.statement, step.around.form if step.around is not None else None
     if one.negated or (around is Form.IF and is_condition(step)):
         return None, Fate.UNKNOWN
-    if one.background:
-        return _waited(step, text)
+    if one.background or around is Form.LOOP:
+        return _waited(step) if one.background else _in_turns(step, options, quiet=quiet)
     if not step.after or around in (Form.IF, Form.CASE, Form.AND):
         return None, Fate.OPEN
     if around is Form.PIPELINE:
         return _piped(step, options, text)
     if around is Form.OR:
         return _after_or(step)
-    return (None, Fate.KEPT) if options.errexit and not quiet else _followed(step, text)
+    return (None, Fate.KEPT) if options.errexit and not quiet else _followed(step)
+
+
+def _in_turns(step: Step, options: Options, *, quiet: bool) -> tuple[Lost | None, Fate]:
+    """`for x in ...; do a; done`: the last turn's code is the loop's."""
+    if options.errexit and not quiet:
+        return None, Fate.KEPT
+    loop = step.around
+    assert loop is not None
+    why = f"the loop over `{loop.name}` goes on, and only its last turn's exit code counts"
+    return Lost(At(loop.line, loop.column), why, sure=False), Fate.LOST
 
 
 def _piped(step: Step, options: Options, text: str) -> tuple[Lost | None, Fate]:
-    if options.pipefail or "PIPESTATUS" in text:
+    if options.pipefail or ("PIPESTATUS" in text and re.search(r"\bexit\b\s+[\"$]", text)):
         return None, Fate.OPEN
     last = step.row[-1]
     name = last.command.program if last.command is not None else None
@@ -110,32 +124,31 @@ def _after_or(step: Step) -> tuple[Lost | None, Fate]:
     return Lost(At(other.line, other.column), f"`|| {told(chores[-1].words)}` takes its place"), Fate.LOST
 
 
-def _followed(step: Step, text: str) -> tuple[Lost | None, Fate]:
+def _followed(step: Step) -> tuple[Lost | None, Fate]:
     """Other statements come after it, and nothing stops the script when it fails."""
-    if _is_looked_at(text, step.statement.end_line):
-        return None, Fate.UNKNOWN
     after = [one for one in step.after if one.form is not Form.FUNCTION]
     if not after:
         return None, Fate.OPEN
-    commands = [one for statement in after for below in statement.walk() if (one := below.command) is not None]
-    ends = [one for one in commands if one.program == "exit"]
+    below = [one for statement in after for one in statement.walk()]
+    commands = [one.command for one in below if one.command is not None]
+    ends = [one for one in commands if one.program in ("exit", "return", "kill", "scancel")]
     if ends and any([word.text for word in one.arguments] != ["0"] for one in ends):
         return None, Fate.UNKNOWN  # `exit` with a code of its own: somebody has thought of it
-    if any(role_of(one.words) != CHORE for one in commands):
-        return None, Fate.UNKNOWN  # a second program, whose code may stand for both
     last = after[-1]
+    if last.form in (Form.TEST, Form.AND, Form.OR) or _is_test(last.command):
+        return None, Fate.UNKNOWN  # what it says may be about the program
+    programs = [one for one in commands if role_of(one.words) != CHORE]
     final = last.command if last.command is not None else (commands[-1] if commands else None)
     name = told(final.words) if final is not None else str(last.form)
-    return Lost(At(last.line, last.column), f"the script goes on, and its exit code is that of `{name}`"), Fate.LOST
+    why = f"the script goes on, and its exit code is that of `{name}`"
+    return Lost(At(last.line, last.column), why, sure=not programs), Fate.LOST
 
 
-def _is_looked_at(text: str, after_line: int) -> bool:
-    """Whether what follows asks for the exit code."""
-    rest = "\n".join(text.split("\n")[after_line - 1 :])
-    return "$?" in rest or "PIPESTATUS" in rest or "${?" in rest
+def _is_test(command: CommandLine | None) -> bool:
+    return command is not None and command.program in ("test", "[", "[[", "false")
 
 
-def _waited(step: Step, text: str) -> tuple[Lost | None, Fate]:
+def _waited(step: Step) -> tuple[Lost | None, Fate]:
     """A program in the background: `wait` alone gives 0, `wait PID` its code."""
     waits = [
         (one, command)
@@ -143,7 +156,7 @@ def _waited(step: Step, text: str) -> tuple[Lost | None, Fate]:
         for one in statement.walk()
         if (command := one.command) is not None and command.program == "wait"
     ]
-    if not waits or _is_looked_at(text, step.statement.end_line) or not _all_for_everybody(waits):
+    if not waits or not _all_for_everybody(waits):
         return None, Fate.UNKNOWN
     one = waits[-1][0]
     return Lost(At(one.line, one.column), "`wait` without a process id gives 0, however its children ended"), Fate.LOST
@@ -154,11 +167,11 @@ def _all_for_everybody(waits: Sequence[tuple[Statement, CommandLine]]) -> bool:
 
 
 def _options_set_before(run: Run, script: Script) -> Options:
-    """`set -e` and `set -o pipefail` in the rows around a run, before it."""
+    """`set -e` and `set -o pipefail` before a run; of one in a function, before that is called."""
     found = Options.of([])
-    line, column = run.statement.line, run.statement.column
+    end = max((step.statement.line, step.statement.column) for step in run.path)
     for statement, command in script.commands():
-        if (statement.line, statement.column) >= (line, column) or command.program != "set":
+        if (statement.line, statement.column) >= end or command.program != "set":
             continue
         found = found.joined(Options.of([word.start for word in command.arguments]))
     return found

@@ -113,7 +113,8 @@ def _judged(entry: Entry, started: _Started) -> Iterator[Finding]:
         yield SIGNAL_LOST.at(_place(entry, started), message, severity=severity)
     if entry.lost is not None:
         place, where = _in_file(entry, entry.lost.place, started)
-        severity = ERROR if entry.main and role_of(entry.main) == TRAINING else WARNING
+        is_training = bool(entry.main) and role_of(entry.main) == TRAINING
+        severity = ERROR if is_training and entry.lost.sure else WARNING
         message = f"the exit code of {entry.main_told} is lost{where}: {entry.lost.why}"
         yield CODE_LOST.at(place, message, severity=severity)
     if entry.zero_on_term is not None:

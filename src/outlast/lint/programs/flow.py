@@ -163,10 +163,21 @@ class Flow:
 
     def is_known(self, chain: Chain) -> bool:
         """Whether a way begins at the program's start, and not in a function that a framework may call."""
-        return chain.root is None or (
-            isinstance(chain.root, ast.FunctionDef | ast.AsyncFunctionDef)
-            and chain.root.name in ("main", "run", "train", "_main", "cli", "train_model", "training_function")
-        )
+        root = chain.root
+        if root is None:
+            return True
+        if not isinstance(root, ast.FunctionDef | ast.AsyncFunctionDef):
+            return False
+        if root.name in ("main", "run", "train", "_main", "cli", "train_model", "training_function"):
+            return True
+        is_plain = isinstance(self.module.parents.get(root), ast.Module)
+        return is_plain and self.is_program and root.name in self._handed_over
+
+    @cached_property
+    def _handed_over(self) -> frozenset[str]:
+        """Functions whose name is given away: `mp.spawn(worker)`, `Process(target=worker)`, `app.run(main)`."""
+        given = [one for call in self.module.calls for one in (*call.args, *(word.value for word in call.keywords))]
+        return frozenset(one.id for one in given if isinstance(one, ast.Name))
 
 
 def _last_name(node: ast.AST) -> str | None:

@@ -13,7 +13,9 @@ from outlast.lint.reading.python import Module
 from outlast.lint.rule import ERROR, WARNING, At, Finding, Severity
 
 _RENAMES = {"rename", "replace", "renames", "move", "mv", "copy2", "copytree", "link", "symlink"}
-_TEMPORARY = re.compile(r"tmp|temp|partial|incomplete|NamedTemporaryFile|mkdtemp|staging", re.IGNORECASE)
+_TEMPORARY = re.compile(
+    r"(?:^|[^a-z])(?:tmp|temp|partial|incomplete|staging|new)(?:[^a-z]|$)|temporary|mkdtemp|mkstemp", re.IGNORECASE
+)
 _OPTIMIZER = re.compile(r"optim|(?:^|_)opt(?:_|$)|opt_state|train_?state|ts\.|solver|^state$", re.IGNORECASE)
 _STEP = re.compile(r"epoch|step|iter|batch|progress|counter|global|round|num_", re.IGNORECASE)
 _REMOTE = re.compile(r"^(?:gs|s3|az|abfs|hdfs|http|https|hf)://")
@@ -22,6 +24,7 @@ _TELLS = re.compile(
     r"|(?:\w+\.)*(?:warn|warning|error|exception|info|debug|critical|write|flush|print|echo|log|format_exc|print_exc|secho))$"
 )
 _BETTER = re.compile(r"best|improv|lowest|highest|(?:^|_)(?:min|max)_\w*(?:loss|acc|hr|metric|score)", re.IGNORECASE)
+_IS_FORMAT = re.compile(r"[{%]|format|pattern|template")
 _CALLBACKS = re.compile(r"Checkpoint|BackupAndRestore|Backup")
 
 
@@ -29,6 +32,7 @@ def check_keeping(program: Program) -> Iterator[Finding]:
     """The findings on saves."""
     if program.keeps_checkpoints:
         yield from _in_place(program)
+        yield from _by_callback(program)
         yield from _parts(program)
     if program.is_training and program.flow.is_program:
         yield from _at_end(program)
@@ -65,9 +69,37 @@ def _in_place(program: Program) -> Iterator[Finding]:
             yield IN_PLACE.at(save, message, severity=severity)
 
 
+def _by_callback(program: Program) -> Iterator[Finding]:
+    """Keras' ModelCheckpoint with one name: it writes over the last one, too."""
+    if not program.module.packages & {"keras", "tensorflow", "tf_keras"}:
+        return
+    for call in program.module.calls:
+        name = program.module.dotted(call.func)
+        if not name.endswith("ModelCheckpoint") or "lightning" in name:
+            continue
+        path = next(
+            (word.value for word in call.keywords if word.arg == "filepath"), call.args[0] if call.args else None
+        )
+        shape = program.storage.shape(path)
+        names = " ".join((shape.fixed, *(gap.name for gap in shape.gaps)))
+        if path is None or shape.is_open or shape.moves or _IS_FORMAT.search(names):
+            continue
+        loaded = any(program.storage.shape(load.path).text == shape.text for load in program.loads_before)
+        message = (
+            f"ModelCheckpoint writes `{shape.text}` anew each time: a kill during the save leaves no good checkpoint"
+        )
+        yield IN_PLACE.at(At(call.lineno, call.col_offset + 1), message, severity=ERROR if loaded else WARNING)
+
+
 def _is_whole_file(program: Program, save: Save, shape: Shape) -> bool:
     """Whether the save goes straight over what was there: one place, no temporary name, no rename behind it."""
-    if save.path is None or save.opaque or shape.is_open or shape.moves or _TEMPORARY.search(shape.text):
+    if (
+        save.path is None
+        or save.opaque
+        or shape.is_open
+        or shape.moves
+        or _TEMPORARY.search(shape.text.rsplit("/", 1)[-1])
+    ):
         return False
     if _REMOTE.match(shape.start) or save.name.rsplit(".", 1)[-1].startswith("upload"):
         return False  # an object is replaced as a whole when it is complete
@@ -114,7 +146,7 @@ def _severity(
     """An error where this is what the program goes on from; None for a result that is only exported."""
     is_loaded = shape.text in loaded
     if best:
-        return WARNING if is_loaded else None
+        return WARNING if is_loaded or (not others and len(program.repeated) == 1) else None
     if others:
         return WARNING if is_loaded or program.is_checkpoint(save) else None
     if is_loaded or (program.is_checkpoint(save) and (program.loads_before or program.names_resuming)):

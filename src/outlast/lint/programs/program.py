@@ -19,17 +19,24 @@ _HUGGING_FACE = {"transformers", "trl", "sentence_transformers", "setfit"}
 _KERAS = {"tensorflow", "keras", "tf_keras"}
 # Signs in the names of a program that it goes on from where it was, in whatever way.
 _RESUMES = re.compile(
-    r"resum|restor|last_?(?:ckpt|check_?point)|latest_?(?:ckpt|check_?point)|start(?:ing)?_?(?:epoch|step|iter)"
-    r"|init(?:ial)?_?(?:epoch|step)|^ckpt_path$|load_?(?:ckpt|check_?point|state$|snapshot|progress|training)"
-    r"|from_?(?:ckpt|check_?point)|epochs?_?(?:done|completed|run|trained)|completed_(?:epochs?|steps?)|already_done"
-    r"|load_?(?:model|weights)|continue_?(?:from|train)|init_?from",
+    r"resum|restor(?!e_best)|last_?(?:ckpt|check_?point)|latest_?(?:ckpt|check_?point)"
+    r"|^(?:start(?:ing)?|init(?:ial)?)_?(?:epoch|step|iter)|load_?(?:ckpt|check_?point|state$|snapshot|progress|training)"
+    r"|from_?(?:ckpt|check_?point)|epochs?_?(?:done|completed|run|trained)$|completed_(?:epochs?|steps?)|already_done"
+    r"|continue_?(?:from|train)",
     re.IGNORECASE,
 )
+_FOREIGN = re.compile(
+    r"pre_?train|init_?(?:ckpt|check|model|weight|from)|teacher|backbone|imagenet|vgg|base_model|data(?:set)?\b|vocab|embedding|config",
+    re.IGNORECASE,
+)
+_EVALUATES = re.compile(r"eval|\btest|_test|infer|predict|generate|export|onnx", re.IGNORECASE)
+_LONGEST_TEST = 2_000
+_OF_MODEL = re.compile(r"model|weights|\.pth?\b|\.ckpt|\.h5|\.keras|policy|agent", re.IGNORECASE)
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A framework's own training call. `kind`: lightning, trainer (Hugging Face) or keras."""
+    """A framework's own training call. `kind`: lightning, trainer (Hugging Face) or keras, which saves nothing."""
 
     call: ast.Call
     kind: str
@@ -57,8 +64,10 @@ class Program:
             return Fit(call, "lightning")
         if method == "train" and packages & _HUGGING_FACE and "trainer" in owner:
             return Fit(call, "trainer")
-        if method == "fit" and packages & _KERAS and re.search(r"model|net|history", owner) and _has_epochs(call):
+        if method in ("fit", "fit_generator") and packages & _KERAS and _has_epochs(call):
             return Fit(call, "keras")
+        if method == "learn" and "stable_baselines3" in packages:
+            return Fit(call, "keras")  # saves and resumes as little as Keras does
         return None
 
     @cached_property
@@ -72,6 +81,8 @@ class Program:
         if last in ("backward", "apply_gradients", "train_on_batch"):
             return True
         if last == "step" and re.search(r"optim|scaler|engine", name, re.IGNORECASE):
+            return True
+        if last == "run" and any("train_op" in ast.dump(one) for one in call.args):
             return True
         return bool(_STEPS.search(last)) or name in ("optax.apply_updates", "jax.value_and_grad")
 
@@ -152,8 +163,24 @@ class Program:
 
     @cached_property
     def loads_before(self) -> tuple[Load, ...]:
-        """Loads that are not plainly after the training."""
-        return tuple(load for load in self.storage.loads if not self._is_after(load))
+        """Loads of a state that are not plainly after the training."""
+        return tuple(load for load in self.storage.loads if self._is_of_state(load) and not self._is_after(load))
+
+    def _is_of_state(self, load: Load) -> bool:
+        """Not those of data, settings, and weights that somebody else has trained."""
+        chains = [one for one in self.flow.chains(load.call) if self.flow.is_known(one) and not _is_for_eval(one)]
+        if self.flow.is_program and not chains:
+            return False  # in a function that a server calls, or for an evaluation
+        texts = [self.shape_on(chain, load.path).text for chain in chains]
+        function = self.module.function_of(load.call)
+        name = function.name if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) else ""
+        told = " ".join((*texts, name, load.name))
+        if _FOREIGN.search(told):
+            return False
+        last = load.name.rsplit(".", 1)[-1]
+        if load.opaque or last in ("load_state", "load_state_dict", "load_checkpoint", "load_weights", "restore"):
+            return True
+        return bool(CHECKPOINT.search(told) or _OF_MODEL.search(told) or any(text in self.kept for text in texts))
 
     def _is_after(self, load: Load) -> bool:
         starts = [*self.training_loops, *(fit.call for fit in self.fits)]
@@ -164,7 +191,7 @@ class Program:
             last = chain.outermost
             scope = self.module.function_of(last)
             same = [start for start in starts if self.module.function_of(start) is scope]
-            if not same or last.lineno < max(_end(start) for start in same):  # type: ignore[attr-defined]  # a call
+            if not same or last.lineno < max(_end(start) for start in same):  # type: ignore[attr-defined]  # a call has its line
                 return False
         return True
 
@@ -192,12 +219,18 @@ class Program:
         return bound | {word.arg: of(word.value, outer) for word in call.keywords if word.arg is not None}
 
 
+def _is_for_eval(chain: Chain) -> bool:
+    """Whether a way is only gone for an evaluation: `if args.do_eval:`."""
+    return any(_EVALUATES.search(ast.unparse(test)) for test in chain.tests if len(ast.dump(test)) < _LONGEST_TEST)
+
+
 def _end(node: ast.AST) -> int:
     return int(getattr(node, "end_lineno", 0) or 0)
 
 
 def _has_epochs(call: ast.Call) -> bool:
-    return any(word.arg in ("epochs", "steps_per_epoch", "validation_data", "callbacks") for word in call.keywords)
+    wanted = ("epochs", "steps_per_epoch", "validation_data", "callbacks", "total_timesteps", "batch_size")
+    return any(word.arg in wanted for word in call.keywords)
 
 
 def read_program(text: str) -> Program:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from outlast.lint.programs.program import Program
 from outlast.lint.programs.rules import ACK, INSERT
-from outlast.lint.rule import At, Finding
+from outlast.lint.rule import ERROR, WARNING, At, Finding
 
 _INSERT = re.compile(r"^\s*INSERT\s+INTO\b", re.IGNORECASE)
 _MERGES = re.compile(
@@ -17,6 +17,11 @@ _TAKES = {
     "xreadgroup", "subscribe", "poll",
 }  # fmt: skip
 _QUEUES = {"google", "boto3", "botocore", "pika", "kafka", "confluent_kafka", "redis", "aioboto3", "nats"}
+_WORKS = re.compile(
+    r"^_*(?:process|handle|infer|predict|label|classify|store|save|insert|upsert|upload|write|put|execute|compute|run|work"
+    r"|transform|embed|generate|train)",
+    re.IGNORECASE,
+)
 _TELLS = re.compile(r"(?:^|\.)(?:print|log|logger|logging|info|debug|warning|append)(?:\.|$)")
 
 
@@ -83,9 +88,9 @@ def _early(program: Program, take: ast.Call) -> Iterator[Finding]:
         used = next((one for one in calls if _is_use(program, one, ack, names)), None)
         if used is not None:
             what = program.module.dotted(used.func)
-            yield ACK.at(
-                _at(ack), f"{_method(ack)} comes before {what}: a worker that dies in between loses the message"
-            )
+            severity = ERROR if _WORKS.search(what.rsplit(".", 1)[-1]) else WARNING
+            message = f"{_method(ack)} comes before {what}: a worker that dies in between loses the message"
+            yield ACK.at(_at(ack), message, severity=severity)
             return
 
 

@@ -27,7 +27,7 @@ _NEW_EACH_ATTEMPT = {
 
 def check_resuming(program: Program) -> Iterator[Finding]:
     """The findings on loads."""
-    if program.is_training and program.flow.is_program:
+    if program.keeps_checkpoints and program.flow.is_program:
         yield from _never(program)
     if program.keeps_checkpoints:
         yield from _repeats(program)
@@ -39,14 +39,13 @@ def _never(program: Program) -> Iterator[Finding]:
     if program.names_resuming or program.loads_before:
         return
     starts: list[ast.AST] = [*program.training_loops, *(fit.call for fit in program.fits)]
-    known = [
-        start
-        for start in starts
-        if any(program.flow.is_known(chain) or chain.root is None for chain in program.flow.chains(start))
-    ]
-    if not known:
+    if any(word.arg == "ckpt_path" for fit in program.fits for word in fit.call.keywords):
         return
-    start = min(known, key=lambda one: int(getattr(one, "lineno", 0)))
+    if not starts:  # long work that is no training: where it saves again and again
+        starts = [chain.loops[-1] for save, chain in program.repeated if chain.loops and program.is_checkpoint(save)]
+    if not starts:
+        return
+    start = min(starts, key=lambda one: int(getattr(one, "lineno", 0)))
     what = "what is saved is never loaded" if program.storage.saves else "nothing is saved or loaded"
     yield NEVER_RESUMES.at(_at(start), f"the training starts at zero each time: {what}")
 
@@ -92,7 +91,27 @@ def _saved_variables(program: Program) -> Iterator[_Saved]:
             continue
         for key, item in zip(value.keys, value.values, strict=True):
             if isinstance(key, ast.Constant) and isinstance(key.value, str) and isinstance(item, ast.Name):
-                yield _Saved(key.value, item.id)
+                yield from (_Saved(key.value, name) for name in _given_as(program, save.call, item))
+
+
+def _given_as(program: Program, call: ast.Call, item: ast.Name) -> Iterator[str]:
+    """The names that a parameter stands for where the function is called; `epoch + 1` is none."""
+    function = program.module.function_of(call)
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        yield item.id
+        return
+    names = [one.arg for one in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
+    if item.id not in names:
+        yield item.id
+        return
+    names = names[1:] if names[:1] == ["self"] else names
+    for above in program.flow.calls_of.get(function.name, []):
+        place = names.index(item.id) if item.id in names else -1
+        given = next((word.value for word in above.keywords if word.arg == item.id), None)
+        if given is None and 0 <= place < len(above.args):
+            given = above.args[place]
+        if isinstance(given, ast.Name):
+            yield given.id
 
 
 def _start_of_range(node: ast.expr) -> ast.expr | None:
@@ -113,7 +132,7 @@ def _loaded_key(program: Program, start: ast.expr) -> str | None:
         scope = program.module.function_of(start)
         values = program.module.bindings.get((scope, start.id)) or program.module.bindings.get((None, start.id), [])
     else:
-        values = list(program.module.attributes.get(start.attr, []))
+        values = [*program.module.attributes_anywhere.get(start.attr, [])]
     if None in values:
         return None
     keys = {key for value in values if (key := _key_of(value)) is not None}

@@ -77,6 +77,8 @@ class Load:
 # (argument of the path, its keyword, what); the object is the argument before, or the one that is called.
 _SAVERS: dict[str, tuple[int | None, str, What]] = {
     "torch.save": (1, "f", What.OTHER),
+    "paddle.save": (1, "path", What.OTHER),
+    "torch_xla.core.xla_model.save": (1, "file_or_path", What.OTHER),
     "joblib.dump": (1, "filename", What.OTHER),
     "safetensors.torch.save_file": (1, "filename", What.OTHER),
     "safetensors.numpy.save_file": (1, "filename", What.OTHER),
@@ -172,7 +174,7 @@ def _of_method(module: Module, shaper: Shaper, call: ast.Call, name: str) -> Sav
         path = _argument(call, rule[0]) or (call.keywords[0].value if call.keywords else None)
         return Save(call, name, rule[1], path, call.func.value)
     if method == "save":
-        return _method_save(module, call, name)
+        return _wrapped_save(module, shaper, call, name) or _method_save(module, call, name)
     return _plain_write(module, shaper, call, name) if method in _WRITES else None
 
 
@@ -279,6 +281,16 @@ def _plain_write(module: Module, shaper: Shaper, call: ast.Call, name: str) -> S
     if not CHECKPOINT.search(telling) or _is_streamed(module, call):
         return None
     return Save(call, name, What.OTHER, path, call.args[0] if call.args else None)
+
+
+def _wrapped_save(module: Module, shaper: Shaper, call: ast.Call, name: str) -> Save | None:
+    """`accelerator.save(state, path)` and `fabric.save(path, state)`, which are torch.save for several processes."""
+    owner = name.rsplit(".", 2)[-2].lower()
+    if "accelerator" in owner:
+        return _of_function(module, shaper, call, name, (1, "f", What.OTHER))
+    if "fabric" not in owner or len(call.args) < 2:
+        return None
+    return Save(call, name, _what(module, call.args[1]), call.args[0], call.args[1])
 
 
 def _method_save(module: Module, call: ast.Call, name: str) -> Save | None:

@@ -130,10 +130,32 @@ class Shaper:
         if owner is not None and last in ("joinpath", "format", *_KEEPING):
             inner = [*node.args, *(word.value for word in node.keywords)] if last not in _KEEPING[2:] else []
             return self._row([owner, *inner], "/" if last == "joinpath" else "", bound, depth)
+        return self._of_other_call(node, name, bound, depth)
+
+    def _of_other_call(self, node: ast.Call, name: str, bound: Bound, depth: int) -> Shape:
+        """A function of this file that returns one value; what moves by its name; else anything."""
+        last = name.rsplit(".", 1)[-1]
+        if name in ("os.getcwd", "pathlib.Path.cwd", "pathlib.Path.home"):
+            return _gap(last)
+        returned = self._returned(last)
+        if returned is not None:
+            function, value = returned
+            names = [one.arg for one in function.args.args if one.arg not in ("self", "cls")]
+            given = {one: self.of(arg, bound, depth + 1) for one, arg in zip(names, node.args, strict=False)}
+            given |= {word.arg: self.of(word.value, bound, depth + 1) for word in node.keywords if word.arg}
+            return self.of(value, given, depth + 1)
         moves = bool(_MOVING_CALLS.search(name)) or any(
             isinstance(one, ast.Name) and bool(_MOVING.search(one.id)) for one in node.args
         )
         return _gap(last, moves=moves, is_open=not moves)
+
+    def _returned(self, name: str) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ast.expr] | None:
+        """The one value that a function of this file returns."""
+        functions = self.module.functions.get(name, [])
+        if len(functions) != 1:
+            return None
+        values = [one.value for one in ast.walk(functions[0]) if isinstance(one, ast.Return) and one.value is not None]
+        return (functions[0], values[0]) if len(values) == 1 else None
 
     def _row(self, nodes: Sequence[ast.expr], between: str, bound: Bound, depth: int) -> Shape:
         shapes = [self.of(one, bound, depth + 1) for one in nodes]
@@ -170,7 +192,8 @@ class Shaper:
                 return _gap(node.id, moves=moves, is_open=True)
             if one is not None and _has_parameter(one, node.id):
                 break
-        return _gap(node.id, moves=bool(_MOVING.search(node.id)), is_open=True)
+        imported = node.id in self.module.names  # a constant of another file
+        return _gap(node.id, moves=bool(_MOVING.search(node.id)) and not imported, is_open=not imported)
 
 
 _READERS: dict[type[ast.expr], Callable[[Shaper, Any, Bound, int], Shape]] = {

@@ -113,6 +113,9 @@ def _without_inner_comments(text: str, escape: str) -> str:
     continued = False
     for number, line in enumerate(lines):
         bare = line.strip()
+        if escape != "\\" and _ESCAPE.match(bare):
+            lines[number] = "#"  # the grammar knows this line, and the rest is for the backslash from here on
+            continue
         if continued and (bare.startswith("#") or not bare):
             lines[number] = "\\"
             continue

@@ -51,19 +51,22 @@ class Module:
     @cached_property
     def attributes(self) -> dict[str, list[ast.expr]]:
         """What is assigned to `self.NAME`, in any class."""
+        return self._assigned_attributes(frozenset({"self", "cls"}))
+
+    @cached_property
+    def attributes_anywhere(self) -> dict[str, list[ast.expr]]:
+        """What is assigned to `ANYTHING.NAME`, such as `args.start_epoch`."""
+        return self._assigned_attributes(None)
+
+    def _assigned_attributes(self, owners: frozenset[str] | None) -> dict[str, list[ast.expr]]:
         found: dict[str, list[ast.expr]] = {}
         for node in self.nodes:
-            targets = node.targets if isinstance(node, ast.Assign) else []
-            if isinstance(node, ast.AnnAssign) and node.value is not None:
-                targets = [node.target]
-            for one in targets:
-                if (
-                    isinstance(one, ast.Attribute)
-                    and isinstance(one.value, ast.Name)
-                    and one.value.id in ("self", "cls")
-                ):
-                    assert isinstance(node, ast.Assign | ast.AnnAssign)
-                    assert node.value is not None
+            if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+                continue
+            for one in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if not isinstance(one, ast.Attribute) or not isinstance(one.value, ast.Name):
+                    continue
+                if owners is None or one.value.id in owners:
                     found.setdefault(one.attr, []).append(node.value)
         return found
 

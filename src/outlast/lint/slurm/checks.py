@@ -123,17 +123,28 @@ def _role(run: Run) -> int:
 
 
 def _code(batch: _Batch, main: Run, traps: list[Trap]) -> Iterator[Finding]:
-    lost = find_lost(main, batch.script, batch.text.text, Options.of([]))
+    lost = find_lost(main, batch.script, batch.text.text, _options(batch))
+    if lost is None:  # one of the same kind before it
+        others = [run for run in batch.runs if _role(run) == _role(main) and run is not main]
+        found = [
+            (run, one) for run in others if (one := find_lost(run, batch.script, batch.text.text, _options(batch)))
+        ]
+        main, lost = found[0] if found else (main, None)
     name = told(main.command.words)
     if lost is not None:
-        severity = ERROR if batch.trains else WARNING
-        yield CODE_LOST.at(
-            batch.text.outer(lost.place), f"the exit code of `{name}` is lost: {lost.why}", severity=severity
-        )
+        severity = ERROR if batch.trains and lost.sure else WARNING
+        message = f"the exit code of `{name}` is lost: {lost.why}"
+        yield CODE_LOST.at(batch.text.outer(lost.place), message, severity=severity)
     zero = next((trap for trap in traps if trap.zero and "EXIT" not in trap.signals), None)
     if zero is not None and not batch.starts_again:
         message = f"the trap for {', '.join(sorted(zero.signals))} ends the job with exit code 0 and requeues nothing"
         yield CODE_LOST.at(batch.text.outer(zero.place), message, severity=ERROR if batch.trains else WARNING)
+
+
+def _options(batch: _Batch) -> Options:
+    """`#!/bin/bash -e` counts, as Slurm starts the script by its first line."""
+    first = batch.text.text.split("\n", 1)[0]
+    return Options.of(first.split()[1:] if first.startswith("#!") else [])
 
 
 def _signal(batch: _Batch, main: Run, traps: list[Trap]) -> Iterator[Finding]:
