@@ -129,7 +129,7 @@ PATCHES = [
 @pytest.mark.parametrize("patch", PATCHES)
 def test_a_patch_keeps_what_it_does_not_say(patch):
     made = read_manifest(f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: tune}}\n{patch}\n")
-    assert [one.rule.id for one in check_manifest(made, Known()) if one.rule.id != "K039"] == []
+    assert [one.rule.id for one in check_manifest(made, Known()) if one.rule.id != "CR031"] == []
 
 
 def test_a_patch_that_says_something_wrong_is_told():
@@ -153,7 +153,7 @@ UNKNOWN = [
 @pytest.mark.parametrize("spec", UNKNOWN)
 def test_what_a_template_fills_in_later_is_not_judged(spec):
     made = read_manifest(f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: tune}}\nspec:\n  {spec}\n")
-    assert [one.rule.id for one in check_manifest(made, Known()) if one.rule.id not in ("K017", "K039")] == []
+    assert [one.rule.id for one in check_manifest(made, Known()) if one.rule.id not in ("K017", "CR031")] == []
 
 
 EVIDENCE = [
@@ -218,16 +218,43 @@ def test_a_hostile_text_is_refused_in_time(text):
         list(check(Source(Path("x.yaml"), text, Kind.YAML)))
 
 
-def test_a_manifest_of_many_pods_and_long_commands_is_looked_at_in_time():
-    long = "x " * 100_000
-    container = f"{{name: a, image: b, command: [bash, -c, '{long}; python train.py']}}"
-    pods = "".join(
-        f"---\n{_object('batch/v1', 'Job', f'{{template: {{spec: {{containers: [{GPU}]}}}}}}')}" for _ in range(500)
-    )
+def _documents(count, text):
+    return "---\n".join([text] * count)
+
+
+BUDGET = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: a}\nspec: {minAvailable: 1}\n"
+MOUNT, VOLUME = "{name: v, mountPath: /s}", "{name: w}"
+LARGE = [
+    _documents(1000, _object("batch/v1", "Job", f"{{template: {{spec: {{containers: [{GPU}]}}}}}}")),
+    _documents(3000, BUDGET),
+    _object(
+        "v1",
+        "Pod",
+        f"{{containers: [{{name: a, image: b, command: [/s/run.sh, --checkpoint-dir=/s/x], volumeMounts: "
+        f"[{', '.join([MOUNT] * 5000)}]}}], volumes: [{', '.join([VOLUME] * 5000)}]}}",
+    ),
+    *(
+        _object("v1", "Pod", f"{{restartPolicy: Never, containers: [{{image: b, command: [bash, -c, '{text}']}}]}}")
+        for text in (
+            "${" * 50_000,
+            "{{" * 50_000,
+            "<a" * 50_000,
+            "a | " * 5_000 + "b",
+            "(" * 20_000,
+            "python train.py; " * 2_000,
+            "train.py --checkpoint-dir /x " * 5_000,
+            "x: SIGTERM " + "-" * 20_000,
+        )
+    ),
+    _object("batch/v1", "Job", f"{{backoffLimit: {'9' * 5000}, template: {POD}}}"),
+    _object(
+        "v1", "Pod", f"{{containers: [{{lifecycle: {{preStop: {{exec: {{command: [sleep, '{'9' * 5000}']}}}}}}}}]}}"
+    ),
+]
+
+
+@pytest.mark.parametrize("text", LARGE, ids=range(len(LARGE)))
+def test_a_large_or_strange_manifest_is_looked_at_in_time(text):
     started = time.process_time()
-    list(check(Source(Path("x.yaml"), pods + _job_of(container), Kind.YAML)))
+    list(check(Source(Path("x.yaml"), text, Kind.YAML)))
     assert time.process_time() - started < 10
-
-
-def _job_of(container):
-    return "---\n" + _object("batch/v1", "Job", f"{{template: {{spec: {{containers: [{container}]}}}}}}")

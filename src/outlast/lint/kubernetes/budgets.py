@@ -6,7 +6,7 @@ from dataclasses import replace
 from outlast.lint.kubernetes.cases import Case, key_of
 from outlast.lint.kubernetes.failure_policies import ignores_disruption
 from outlast.lint.kubernetes.fields import number_or, unset
-from outlast.lint.kubernetes.work import words_of
+from outlast.lint.kubernetes.work import is_named_for_training, words_of
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import ERROR, INFO, WARNING, Finding, Rule
 from outlast.platforms import gke_spot, kubernetes
@@ -71,11 +71,12 @@ def check(case: Case) -> Iterator[Finding]:
 
 def _unretried(case: Case) -> Iterator[Finding]:
     kind, evidence = case.workload.kind, case.evidence
-    if not case.whole or case.workload.is_hook or evidence.idles:
+    if not case.whole or case.workload.is_hook:
         return
-    if kind == "Pod" and (evidence.trains or (case.workload.ends and evidence.accelerator)):
-        told = f"{case.name} runs work to completion as a bare Pod: nothing replaces it after a preemption"
-        yield NOBODY_RETRIES.at(case.workload.object["kind"], told)
+    if kind == "Pod" and (case.workload.ends or evidence.trains or evidence.is_exposed) and not evidence.serves:
+        told = f"{case.name} is a bare Pod: nothing replaces it when its node goes away"
+        sure = not evidence.idles and (evidence.trains or (case.workload.ends and evidence.is_exposed))
+        yield NOBODY_RETRIES.at(case.workload.object["kind"], told, severity=WARNING if sure else INFO)
     elif kind in ("Deployment", "ReplicaSet") and evidence.trains:
         told = f"{case.name} runs a training: a {kind} starts it anew once it has finished"
         yield NOBODY_RETRIES.at(case.workload.object["kind"], told)
@@ -85,7 +86,9 @@ def _limit(case: Case) -> Iterator[Finding]:
     job, default = case.pods.job, kubernetes.FACTS.default_retries
     if case.workload.of_kubeflow:
         yield from _limit_of_kubeflow(case)
-    if not (case.in_job and case.matters and case.whole) or ignores_disruption(job) is not False:
+    yield from _limit_of_ray(case)
+    counts = case.in_job or _in_job_set_without_restarts(case)
+    if not (counts and _is_exposed(case) and case.whole) or ignores_disruption(job) is not False:
         return
     limit = number_or(job["backoffLimit"], default)
     if limit is None or limit > default or job["backoffLimitPerIndex"].is_set or job["backoffLimit"].is_unknown:
@@ -95,7 +98,35 @@ def _limit(case: Case) -> Iterator[Finding]:
     given = f"backoffLimit {limit}" if job["backoffLimit"].is_set else f"the default backoffLimit of {limit}"
     told = f"{case.name} on {where}: {given} counts interruptions, too, for no rule ignores DisruptionTarget"
     place = job["backoffLimit"] if job["backoffLimit"].is_set else key_of(job)
-    yield PREEMPTIONS_COUNT.at(place, told, severity=ERROR if spot else WARNING)
+    severity = INFO if case.evidence.idles else ERROR if spot and case.in_job else WARNING
+    yield PREEMPTIONS_COUNT.at(place, told, severity=severity)
+
+
+def _is_exposed(case: Case) -> bool:
+    evidence = case.evidence
+    trains = case.is_batch and (evidence.trains or is_named_for_training(case.workload.object.at("metadata", "name")))
+    return not case.workload.is_hook and (evidence.is_exposed or trains)
+
+
+def _in_job_set_without_restarts(case: Case) -> bool:
+    """A child Job's low limit is the pattern of a JobSet that restarts; one that does not fails with its first Job."""
+    policy = case.workload.spec["failurePolicy"]
+    if case.workload.kind != "JobSet" or policy.is_unknown:
+        return False
+    return number_or(policy["maxRestarts"], 0) == 0 and not any(policy["rules"])
+
+
+def _limit_of_ray(case: Case) -> Iterator[Finding]:
+    spec = case.workload.spec
+    if case.workload.kind != "RayJob" or case.pods is not case.workload.pods[0] or not case.whole:
+        return
+    limit = number_or(spec["backoffLimit"], 0)
+    exposed = any(replace(case, pods=pods).evidence.is_exposed for pods in case.workload.pods)
+    if limit is None or spec["backoffLimit"].is_unknown or limit > kubernetes.FACTS.default_retries or not exposed:
+        return
+    place = spec["backoffLimit"] if spec["backoffLimit"].is_set else key_of(spec)
+    told = f"{case.workload.name} has backoffLimit {limit}: an interruption of its head or its submitter uses it up"
+    yield PREEMPTIONS_COUNT.at(place, told, fix="set backoffLimit on the RayJob, and resume from storage")
 
 
 def _limit_of_kubeflow(case: Case) -> Iterator[Finding]:
@@ -144,8 +175,7 @@ def _too_early(case: Case, deadline: Node, seconds: int, work: float) -> Iterato
 
 
 def _evidence(case: Case) -> Iterator[Finding]:
-    kinds = case.workload.kind in ("Job", "JobSet") or case.workload.of_kubeflow
-    if not kinds or case.workload.is_hook:
+    if not case.workload.ends or case.workload.is_hook:
         return
     places = [case.pods.job["ttlSecondsAfterFinished"], *_of_operators(case, "ttlSecondsAfterFinished")]
     if case.workload.kind == "JobSet" and case.pods is case.workload.pods[0]:

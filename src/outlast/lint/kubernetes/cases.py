@@ -6,10 +6,15 @@ from functools import cached_property
 
 from outlast.lint.known import Known
 from outlast.lint.kubernetes.evidence import Evidence, evidence_of
+from outlast.lint.kubernetes.fields import entries
 from outlast.lint.kubernetes.manifest import Manifest
+from outlast.lint.kubernetes.work import words_of
 from outlast.lint.kubernetes.workloads import Pods, Workload
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import At
+
+# Kinds of volumes that outlive a pod.
+LASTING = ("persistentVolumeClaim", "csi", "nfs", "azureFile", "cephfs", "glusterfs", "flexVolume")
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,17 @@ class Case:
         """Whether work is done here that ends, and that would be lost with a pod."""
         ends = self.workload.ends or self.evidence.trains or self.evidence.works
         return ends and not self.workload.is_hook and not self.evidence.idles
+
+    @property
+    def keeps_something(self) -> bool:
+        """Whether the pods write to a place that outlives them: a volume that is mounted for writing, or a bucket."""
+        volumes = {one["name"].text for one in entries(self.pods.spec["volumes"]) if any(one[kind] for kind in LASTING)}
+        for container in self.pods.containers:
+            mounts = entries(container["volumeMounts"])
+            if any(one["name"].text in volumes and one["readOnly"].truth is not True for one in mounts):
+                return True
+        texts = (word for container in self.pods.containers for word in words_of(container))
+        return any("gs://" in word or "s3://" in word for word in texts)
 
     @property
     def matters(self) -> bool:

@@ -6,6 +6,7 @@ from outlast.lint.kubernetes.manifest import Manifest
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import WARNING, Finding, Rule
 
+_SCALERS = ("HorizontalPodAutoscaler", "ScaledObject")
 _MOST_WORKLOADS = 200  # to compare each budget with
 BLOCKS_DRAINS = Rule(
     "K024",
@@ -21,6 +22,7 @@ RULES = (BLOCKS_DRAINS,)
 
 def check(manifest: Manifest) -> Iterator[Finding]:
     """The findings of a text's budgets."""
+    scaled = len(manifest.workloads) > _MOST_WORKLOADS or any(manifest.of_kind(*_SCALERS))
     for budget in manifest.of_kind("PodDisruptionBudget"):
         most, least = budget.at("spec", "maxUnavailable"), budget.at("spec", "minAvailable")
         name = budget.at("metadata", "name").text
@@ -29,7 +31,7 @@ def check(manifest: Manifest) -> Iterator[Finding]:
         elif least.text == "100%":
             yield BLOCKS_DRAINS.at(least, f"PodDisruptionBudget {name} has minAvailable 100%")
         elif least.number:
-            pods = _pods_of(manifest, budget)
+            pods = None if scaled else _pods_of(manifest, budget)
             if pods is not None and least.number >= pods:
                 told = f"PodDisruptionBudget {name} has minAvailable {least.number} for {pods} pods"
                 yield BLOCKS_DRAINS.at(least, told)
@@ -37,8 +39,6 @@ def check(manifest: Manifest) -> Iterator[Finding]:
 
 def _pods_of(manifest: Manifest, budget: Node) -> int | None:
     """How many pods a budget is for, where one workload of the text has all the labels that it selects."""
-    if len(manifest.workloads) > _MOST_WORKLOADS or any(manifest.of_kind("HorizontalPodAutoscaler", "ScaledObject")):
-        return None
     wanted = {name: one.text for name, one in budget.at("spec", "selector", "matchLabels").fields.items()}
     found = []
     for workload in manifest.workloads:

@@ -1,4 +1,4 @@
-"""What containers start: who hears SIGTERM, and what exit code comes back (K008, K026, K027, K034, K039)."""
+"""What containers start: who hears SIGTERM, and what exit code comes back (K026, K027; K008, K034, CR031)."""
 
 import re
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from outlast.lint.command_line import Word
 from outlast.lint.commands.entry import Entry, Hears, ShellText, Surroundings, follow, follow_text
 from outlast.lint.commands.roles import MINOR, TRAINING, role_of
+from outlast.lint.commands.rules import CODE_LOST, FIRST_WITHOUT_HANDLER, ZERO_AT_TERM
 from outlast.lint.commands.shells import is_shell, sh_of_image
 from outlast.lint.kubernetes.cases import Case
 from outlast.lint.kubernetes.fields import entries, known_text
@@ -15,15 +16,6 @@ from outlast.lint.kubernetes.work import variables_of
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import ERROR, INFO, WARNING, At, Finding, Place, Rule
 
-ZERO_WHEN_STOPPED = Rule(
-    "K008",
-    ERROR,
-    "an interrupted program ends with 0, and the Job counts it as complete",
-    "Since Kubernetes 1.27 a pod whose containers exit with 0 has succeeded, even when it was being terminated: the "
-    "rest of its work is never done, and the Job reports success.",
-    "end with 143 when work is left",
-    "kubernetes/kubernetes#118310, #120182 (2026-11-29)",
-)
 SIGNAL_LOST = Rule(
     "K026",
     WARNING,
@@ -43,28 +35,9 @@ NOT_FIRST = Rule(
     "signal the program by its own process id, or give the pod its own namespaces",
     "Kubernetes, Share process namespace between containers in a Pod (2026-11-30)",
 )
-CODE_SWALLOWED = Rule(
-    "K034",
-    ERROR,
-    "the command swallows the program's exit code",
-    "The Job sees the exit code of the shell's last command: it completes although the program failed or was "
-    "interrupted, and nothing is tried again.",
-    "let the program be the last command, by exec; or set -e, and -o pipefail for pipelines",
-    "Kubernetes, Jobs: a pod that exits with 0 is complete; POSIX, Shell command language (2026-11-30)",
-)
-FIRST_WITHOUT_HANDLER = Rule(
-    "K039",
-    INFO,
-    "Python as process 1 ignores SIGTERM unless it has a handler",
-    "The kernel gives the first process of a container no default action: without signal.signal (or outlast) SIGTERM "
-    "does nothing, the whole grace passes, and SIGKILL follows.",
-    "handle SIGTERM in the program, use outlast.Job, or put an init or `outlast run --` before it",
-    "pid_namespaces(7): signals for init; Python, signal (2026-11-30)",
-)
-RULES = (ZERO_WHEN_STOPPED, SIGNAL_LOST, NOT_FIRST, CODE_SWALLOWED, FIRST_WITHOUT_HANDLER)
+RULES = (SIGNAL_LOST, NOT_FIRST)
 
-_TEMPLATED = re.compile(r"\{\{.*\}\}|<[A-Za-z][\w .-]*>")
-_VARIABLE = re.compile(r"\$[({A-Za-z]")
+_OPEN = re.compile(r"\{\{|<[A-Za-z][\w.-]*>|\$[({A-Za-z]")
 
 
 @dataclass(frozen=True)
@@ -128,12 +101,11 @@ class _Container:
 
 def _word(node: Node) -> Word:
     """A word of a command. A text for a shell has variables of its own; another word with one is open."""
-    text: str | None = node.text
-    prefix = ""
-    open_from = _TEMPLATED.search(node.text) or (None if re.search(r"\s", node.text) else _VARIABLE.search(node.text))
-    if open_from is not None:
-        text, prefix = None, node.text[: open_from.start()]
-    return Word(text, node.line, node.column, raw=node.text, prefix=prefix)
+    is_text = re.search(r"\s", node.text) is not None and not node.text.lstrip().startswith("{{")
+    open_from = None if is_text else _OPEN.search(node.text)
+    if open_from is None:
+        return Word(node.text, node.line, node.column, raw=node.text)
+    return Word(None, node.line, node.column, raw=node.text, prefix=node.text[: open_from.start()])
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -154,7 +126,7 @@ def check(case: Case) -> Iterator[Finding]:
 def _of_entry(case: Case, container: _Container, entry: Entry) -> Iterator[Finding]:
     if entry.zero_on_term is not None and case.workload.ends:
         place = container.place(entry, entry.zero_on_term)
-        yield ZERO_WHEN_STOPPED.at(place, f"the command of {case.name} ends with 0 at SIGTERM, and counts as complete")
+        yield ZERO_AT_TERM.at(place, f"the command of {case.name} ends with 0 at SIGTERM, and counts as complete")
     if entry.lost is not None and case.workload.ends:
         yield from _lost(case, entry, container.place(entry, entry.lost.place))
     known = bool(entry.main) and bool(entry.main[0].start) and role_of(entry.main) >= MINOR
@@ -164,16 +136,16 @@ def _of_entry(case: Case, container: _Container, entry: Entry) -> Iterator[Findi
         yield SIGNAL_LOST.at(place, told, severity=WARNING if case.matters else INFO)
     elif entry.first and case.evidence.trains and _is_python(entry.main) and not _shares_processes(case):
         told = f"{entry.main_told} is the first process of {case.name}: SIGTERM does nothing unless it handles it"
-        yield FIRST_WITHOUT_HANDLER.at(container.place(entry, entry.place), told)
+        yield FIRST_WITHOUT_HANDLER.at(container.place(entry, entry.place), told, severity=INFO)
 
 
 def _lost(case: Case, entry: Entry, place: Place) -> Iterator[Finding]:
     role = role_of(entry.main) if entry.main else MINOR
-    if entry.lost is None or role <= MINOR:
+    if entry.lost is None or role < MINOR:
         return
     told = f"{case.name} completes even when {entry.main_told} fails: {entry.lost.why}"
-    sure = role == TRAINING or case.evidence.trains
-    yield CODE_SWALLOWED.at(place, told, severity=ERROR if sure else WARNING)
+    sure = role == TRAINING or (role > MINOR and case.evidence.trains)
+    yield CODE_LOST.at(place, told, severity=ERROR if sure else WARNING)
 
 
 def _is_python(words: tuple[Word, ...]) -> bool:
@@ -185,7 +157,7 @@ def _zero_by_setting(case: Case, container: Node) -> Iterator[Finding]:
     own = variables_of(container).get("OUTLAST_EXIT_CODE")
     if own is not None and own["value"].text == "0" and case.workload.ends:
         told = f"OUTLAST_EXIT_CODE is 0 in {case.name}: an interrupted attempt counts as complete"
-        yield ZERO_WHEN_STOPPED.at(own["value"], told)
+        yield ZERO_AT_TERM.at(own["value"], told)
 
 
 def _in_place(case: Case) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from outlast.lint.kubernetes.fields import entries
 from outlast.lint.kubernetes.manifest import Manifest
-from outlast.lint.kubernetes.work import idles, trains, words_in, words_of, works
+from outlast.lint.kubernetes.work import idles, serves, trains, words_in, words_of, works
 from outlast.lint.kubernetes.workloads import Pods, Workload
 from outlast.lint.reading.yaml_nodes import Node
 
@@ -23,13 +23,19 @@ _SPOT = {
     "karpenter.sh/capacity-type": ("spot",),
     AKS_SPOT: ("spot",),
 }
+COMPUTE_CLASS = "cloud.google.com/compute-class"
 SPOT_LABELS = tuple(_SPOT)
 _OF_GKE = ("cloud.google.com/", "gke-gcsfuse/", "networking.gke.io/", "node.gke.io/", "iam.gke.io/")
 _GKE_DRIVERS = ("storage.gke.io",)
 TPU_LABELS = ("cloud.google.com/gke-tpu-accelerator", "cloud.google.com/gke-tpu-topology")
 GPU_LABELS = ("cloud.google.com/gke-accelerator", "cloud.google.com/gke-gpu-accelerator")
 _TPU_RESOURCE = "google.com/tpu"
-_GPU_RESOURCE = re.compile(r"(nvidia|amd|gpu\.intel)\.com/(gpu|mig-.+|i915|xe)(\.shared)?|.*\.com/(pgpu|vgpu)")
+_GPU_RESOURCE = re.compile(
+    r"(nvidia|amd|gpu\.intel)\.com/(gpu|mig-.+|i915|xe)(\.shared)?|.*\.com/(pgpu|vgpu)"
+    r"|aws\.amazon\.com/neuron\w*|habana\.ai/gaudi"
+)
+# Labels and taints by which other clouds' and operators' nodes with GPUs are chosen.
+_GPU_SIGNS = ("nvidia.com/", "k8s.amazonaws.com/accelerator", "amd.com/gpu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +52,23 @@ class Wish:
 class Evidence:
     """What is known of one template's pods; each is the node that says so, or None.
 
-    `gpu`, `tpu`: they use one. `spot`: they run on machines that may be taken back, and on no others. `on_gke`.
+    `gpu`, `tpu`: they use one; `gpu_sign`: they are placed where GPUs are. `maybe_spot`: they may run on machines that
+    are taken back. `spot`: they run on machines that may be taken back, and on no others. `on_gke`.
     `trains`: their command trains a model. `idles`: it does nothing, as in samples and tests.
-    `works`: it takes items from a queue. `wishes`: the labels that their nodes must or should have.
+    `works`: it takes items from a queue. `serves`: it answers clients. `wishes`: labels that their nodes should have.
     """
 
     gpu: Node | None
+    gpu_sign: Node | None
     tpu: Node | None
     spot: Wish | None
+    maybe_spot: bool
     flex_start: Wish | None
     on_gke: bool
     trains: bool
     idles: bool
     works: bool
+    serves: bool
     wishes: tuple[Wish, ...]
 
     @property
@@ -69,7 +79,12 @@ class Evidence:
     @property
     def is_costly(self) -> bool:
         """Whether lost work would matter: an accelerator, a model in training, or machines that go away often."""
-        return not self.idles and (self.accelerator is not None or self.trains or self.spot is not None)
+        return not self.idles and (self.trains or self.is_exposed)
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether the pods' machines are maintained with an end, or taken back: accelerators, Spot."""
+        return any(one is not None for one in (self.accelerator, self.gpu_sign, self.spot)) or self.maybe_spot
 
     @property
     def gke_spot(self) -> bool:
@@ -88,12 +103,15 @@ def evidence_of(pods: Pods, workload: Workload, manifest: Manifest) -> Evidence:
     return Evidence(
         gpu=amount_of(pods, is_gpu) or _label(wishes, GPU_LABELS),
         tpu=tpu,
+        gpu_sign=_gpu_sign(pods, wishes),
         spot=_spot_of(wishes),
+        maybe_spot=_may_be_spot(pods, wishes),
         flex_start=next((one for one in wishes if one.key == GKE_FLEX_START and "true" in one.values), None),
         on_gke=tpu is not None or _on_gke(pods, workload, manifest, wishes),
         trains=trains(list(words_in(workload.spec["entrypoint"])))
         or any(trains(words_of(one)) for one in pods.containers),
         works=any(works(words_of(one)) for one in pods.containers),
+        serves=any(serves(words_of(one)) or one["ports"].is_set for one in pods.containers),
         idles=bool(pods.containers) and all(idles(one) for one in pods.containers),
         wishes=wishes,
     )
@@ -149,6 +167,25 @@ def _spot_of(wishes: tuple[Wish, ...]) -> Wish | None:
         if spot and one.must and one.values and all(value in spot for value in one.values):
             return one
     return None
+
+
+def _may_be_spot(pods: Pods, wishes: tuple[Wish, ...]) -> bool:
+    """Whether they tolerate Spot's taint, prefer such machines, or name a class of them."""
+    if any(one["key"].text in _SPOT for one in entries(pods.spec["tolerations"])):
+        return True
+    named = any("spot" in value.lower() for one in wishes if one.key == COMPUTE_CLASS for value in one.values)
+    return named or any(one.key in _SPOT and set(one.values) & set(_SPOT[one.key]) for one in wishes)
+
+
+def _gpu_sign(pods: Pods, wishes: tuple[Wish, ...]) -> Node | None:
+    for one in wishes:
+        if one.key.startswith(_GPU_SIGNS):
+            return one.node
+    for toleration in entries(pods.spec["tolerations"]):
+        if toleration["key"].text == "nvidia.com/gpu":
+            return toleration["key"]
+    runtime = pods.spec["runtimeClassName"]
+    return runtime if runtime.text == "nvidia" else None
 
 
 def _on_gke(pods: Pods, workload: Workload, manifest: Manifest, wishes: tuple[Wish, ...]) -> bool:

@@ -88,12 +88,23 @@ def check(case: Case) -> Iterator[Finding]:
 
 def _not_asked(case: Case) -> Iterator[Finding]:
     evidence = case.evidence
-    if not (evidence.on_gke and evidence.accelerator) or evidence.spot or evidence.flex_start or evidence.idles:
+    if not ((evidence.on_gke or _is_of_google(case)) and evidence.accelerator) or evidence.spot:
         return
     if unset(case.pods.spec, _GRACE):
         what = "TPU" if evidence.tpu else "GPU"
         told = f"{case.name} runs on {what} nodes, and gets the default {_DEFAULT} s of up to {_LONGEST[what]} s"
-        yield NOT_ASKED_FOR.at(key_of(case.pods.spec), told, severity=WARNING if case.is_batch else INFO)
+        yield NOT_ASKED_FOR.at(
+            key_of(case.pods.spec), told, severity=WARNING if case.is_batch and evidence.on_gke else INFO
+        )
+
+
+def _is_of_google(case: Case) -> bool:
+    """Whether images or data come from Google's cloud, and so the nodes may well do, of which nothing else is said."""
+    if case.evidence.wishes:
+        return False
+    images = [one["image"].text for one in case.pods.containers]
+    words = (word for one in case.pods.containers for word in words_of(one))
+    return any(".pkg.dev/" in one or "gcr.io/" in one for one in images) or any("gs://" in word for word in words)
 
 
 def _too_much(case: Case, node: Node, asked: int) -> Iterator[Finding]:

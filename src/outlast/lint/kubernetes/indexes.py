@@ -6,7 +6,7 @@ from outlast.lint.kubernetes.cases import Case, key_of
 from outlast.lint.kubernetes.fields import entries, unset
 from outlast.lint.kubernetes.work import variables_of, words_of
 from outlast.lint.reading.yaml_nodes import Node
-from outlast.lint.rule import ERROR, WARNING, Finding, Rule
+from outlast.lint.rule import ERROR, INFO, WARNING, Finding, Rule
 
 INDEX = "JOB_COMPLETION_INDEX"
 _ANNOTATION = "batch.kubernetes.io/job-completion-index"
@@ -136,11 +136,13 @@ def _writers(case: Case) -> Iterator[Finding]:
     if (many and _indexed(case) is not True) or not unset(job, "podFailurePolicy") or _claims_attempts(case):
         return
     policy = job["podReplacementPolicy"]
+    severity = WARNING if case.evidence.trains and case.keeps_something else INFO
     if policy.is_set and policy.text == "TerminatingOrFailed":
-        yield TWO_WRITERS.at(policy, f"{case.name} is replaced while its old pod may still be writing a checkpoint")
+        told = f"{case.name} is replaced while its old pod may still be writing a checkpoint"
+        yield TWO_WRITERS.at(policy, told, severity=severity)
     elif unset(job, "podReplacementPolicy"):
         told = f"{case.name} has no podReplacementPolicy: its replacement starts while the old pod may still be saving"
-        yield TWO_WRITERS.at(key_of(job), told)
+        yield TWO_WRITERS.at(key_of(job), told, severity=severity)
 
 
 def _claims_attempts(case: Case) -> bool:

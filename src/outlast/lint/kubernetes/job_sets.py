@@ -7,7 +7,7 @@ from outlast.lint.kubernetes.failure_policies import of_disruption
 from outlast.lint.kubernetes.fields import entries, number_or, unset
 from outlast.lint.kubernetes.storage import checkpoints_of, is_lasting
 from outlast.lint.reading.yaml_nodes import Node
-from outlast.lint.rule import WARNING, Finding, Rule
+from outlast.lint.rule import INFO, WARNING, Finding, Rule
 
 _TYPES = "JobSet, api/jobset/v1alpha2/jobset_types.go (2026-11-30)"
 _FREE = ("RestartJobSetAndIgnoreMaxRestarts", "RestartJobAndIgnoreMaxRestarts")
@@ -38,11 +38,13 @@ def check(cases: list[Case]) -> Iterator[Finding]:
     """The findings of one JobSet, by its templates."""
     if not cases or cases[0].workload.kind != "JobSet":
         return
-    case = next((one for one in cases if one.matters and one.whole), None)
+    whole = [one for one in cases if one.whole]
+    case = next((one for one in whole if one.matters), None) or next((one for one in whole if _might_matter(one)), None)
     if case is None or case.workload.spec["failurePolicy"].is_unknown:
         return
     spec = case.workload.spec
     policy = spec["failurePolicy"]
+    severity = WARNING if case.matters else INFO
     limit = number_or(policy["maxRestarts"], 0)
     if limit is None:
         return
@@ -50,13 +52,20 @@ def check(cases: list[Case]) -> Iterator[Finding]:
     name = case.workload.name
     if limit == 0 and not free:
         place = policy["maxRestarts"] if policy["maxRestarts"].is_set else key_of(policy if policy.is_set else spec)
-        yield NO_RESTART.at(place, f"{name} has maxRestarts 0: the first Job that loses a pod ends all of it")
+        yield NO_RESTART.at(
+            place, f"{name} has maxRestarts 0: the first Job that loses a pod ends all of it", severity=severity
+        )
         return  # nothing restarts
     if not free:
         place = policy["maxRestarts"] if policy["maxRestarts"].is_set else key_of(policy)
         told = f"{name} has maxRestarts {limit}, of which preemptions take their share"
-        yield PREEMPTIONS_RESTART.at(place, told + _why_not(policy, cases))
+        yield PREEMPTIONS_RESTART.at(place, told + _why_not(policy, cases), severity=severity)
     yield from _strategy(policy, cases)
+
+
+def _might_matter(case: Case) -> bool:
+    """Work of which little is known, or a sample that would be copied to accelerators."""
+    return case.is_batch or case.evidence.is_exposed
 
 
 def _rules_for_free(policy: Node) -> list[Node]:

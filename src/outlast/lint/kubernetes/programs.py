@@ -7,9 +7,9 @@ from pathlib import Path
 
 from outlast.lint.catalogue import checks_of
 from outlast.lint.commands.entry import ShellText
+from outlast.lint.commands.rules import ZERO_AT_TERM
 from outlast.lint.known import Known
 from outlast.lint.kubernetes.cases import Case
-from outlast.lint.kubernetes.entry_points import ZERO_WHEN_STOPPED
 from outlast.lint.kubernetes.fields import entries
 from outlast.lint.kubernetes.manifest import Manifest
 from outlast.lint.kubernetes.texts import Embedded, embedded
@@ -109,7 +109,7 @@ def zero_when_stopped(case: Case) -> Iterator[Finding]:
         place = _exit_zero(program.text)
         if place is not None:
             told = f"the handler of SIGTERM in {case.name} ends with 0, and an interrupted attempt counts as complete"
-            yield ZERO_WHEN_STOPPED.at(program.place(place), told)
+            yield ZERO_AT_TERM.at(program.place(place), told)
 
 
 def _exit_zero(text: str) -> At | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
-from outlast.lint.kubernetes.cases import Case
+from outlast.lint.kubernetes.cases import LASTING, Case
 from outlast.lint.kubernetes.fields import entries, known_text, named, unset
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import ERROR, WARNING, Finding, Rule
@@ -54,7 +54,6 @@ RULES = (DIES_WITH_POD, NO_SIDECAR, NO_IDENTITY, ONE_NODE_ONLY)
 _NAMES = re.compile(r"(?:.*_)?(?:checkpoints?|ckpts?)(?:_(?:dir|path|file|folder|root|location|uri|url|directory))?")
 _READ_ONLY = re.compile(r"(?:.*_)?(?:load|from|pretrained|input|init|restore|base|model|source|local|tokenizer)_.*")
 _OUTPUTS = ("output_dir", "base_output_directory", "save_dir", "outlast_url")
-_LASTING = ("persistentVolumeClaim", "csi", "nfs", "azureFile", "cephfs", "glusterfs", "flexVolume")
 _RELATIVE = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
 _LOCAL_DISK = re.compile(
     r"nvme|ssd|scratch|local|k8s-disks|stateful_partition|ephemeral|^/tmp|^/var|^/dev", re.IGNORECASE
@@ -96,7 +95,7 @@ def _path_of(case: Case, container: Node, name: str, value: str) -> str | None:
 
 
 def _lasts(volume: Node) -> bool:
-    return any(volume[kind] for kind in _LASTING)
+    return any(volume[kind] for kind in LASTING)
 
 
 def _writes_checkpoints(name: str) -> bool:

@@ -39,6 +39,17 @@ def trains(words: list[str]) -> bool:
     return bool(found & _TRAINING) or any(word.startswith(_AMOUNTS_OF_TRAINING) for word in words)
 
 
+def is_named_for_training(name: Node) -> bool:
+    """Whether an object's name says training: a weaker sign than what it runs."""
+    found = set(_parts(name.text))
+    return bool(found & _TRAINING) and not found & (_SERVING | {"data", "download", "operator", "load", "loader"})
+
+
+def serves(words: list[str]) -> bool:
+    """Whether a command is a server's."""
+    return bool({part for name in _names(words) for part in _parts(name)} & _SERVING)
+
+
 def works(words: list[str]) -> bool:
     """Whether a command takes items from a queue: its program, script or module is called so."""
     found = {part for name in _names(words) for part in _parts(name)}
