@@ -50,8 +50,7 @@ class GkeGcloud(gcloud_world._Gcloud):
         self.gone("bindings", self.binding())
 
     def iam_service_accounts_get_iam_policy(self) -> list[str]:
-        found = self.get_policy("accounts")
-        return [self.flags["--filter"].rpartition('members="')[2].rstrip('"')] if found else []
+        return self.get_policy("accounts")
 
     def container_clusters_update(self) -> None:
         self.needs("container")

@@ -61,13 +61,13 @@ def identity_role(description: Description, *, google_account: str, account: str
     project, namespace = description.project or "", description.kubernetes.namespace
     member = f"serviceAccount:{project}.svc.id.goog[{namespace}/{account}]"
     begin, place = ("gcloud", "iam", "service-accounts"), ("--project", project, "--quiet")
-    only = f'bindings.role="{IDENTITY_ROLE}" AND bindings.members="{member}"'
-    asks = ("--flatten", "bindings[].members", "--filter", only, "--format", "value(bindings.members)")
+    # A line each, "ROLE MEMBER", as the steps of Cloud Run ask.
+    asks = ("--flatten", "bindings[].members", "--format", 'value[separator=" "](bindings.role,bindings.members)')
     binding = (google_account, "--member", member, "--role", IDENTITY_ROLE, *place)
     made = Made(
         kind="role",
         name=f"{IDENTITY_ROLE} on {google_account} for {member}",
-        probe=Probe((*begin, "get-iam-policy", google_account, *place, *asks), line=member),
+        probe=Probe((*begin, "get-iam-policy", google_account, *place, *asks), line=f"{IDENTITY_ROLE} {member}"),
         undo=(Command((*begin, "remove-iam-policy-binding", *binding)),),
     )
     command = Command((*begin, "add-iam-policy-binding", *binding), attempts=_ATTEMPTS)
