@@ -87,7 +87,7 @@ class Cloud:
             Applying(plan, record, InstalledTools(self.source / "made"), self.source / "made", print).run()
 
     def wait_for(self, text: str, execution: str) -> None:
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + 120
         while not any(text in str(entry) and execution in str(entry) for entry in self.emulated.log_entries()):
             assert time.monotonic() < give_up, f"no {text!r} in {self.emulated.log_entries()}"
             time.sleep(0.01)
@@ -131,7 +131,7 @@ def test_the_generated_job_is_taken_by_the_real_gcloud_and_survives_its_interrup
     cloud.wait_for("in step 30", execution)
     assert cloud.emulated.crash(execution) == [0]
     running = cloud.emulated.execution(execution)
-    assert running.wait(90)
+    assert running.wait(120)
     assert running.state.succeeded
     assert [one.end.exit_code for one in running.attempts] == [143, 137, 0]
     assert (cloud.bucket / "train-digits" / "result.json").read_text() == repr(_uninterrupted())
@@ -182,6 +182,6 @@ def test_a_patched_manifest_is_taken_and_survives_what_it_did_not(cloud: Cloud) 
     execution = cloud.emulated.execute("theirs", project="example-project", region="europe-west4")
     cloud.wait_for("in step 5", execution.name)
     assert cloud.emulated.maintain(execution.name) == [0]
-    assert execution.wait(90)
+    assert execution.wait(120)
     assert [one.end.exit_code for one in execution.attempts] == [143, 0]
     assert yaml.safe_load((cloud.bucket / "theirs" / "result.json").read_text()) == _uninterrupted()

@@ -87,7 +87,7 @@ class _Services(BaseHTTPRequestHandler):
                 "name": "operations/build/b1",
                 "metadata": {"@type": f"{_BUILD}BuildOperationMetadata", "build": done},
             }
-        if path.endswith("/builds/b1"):
+        if path.split("/")[-2:] == ["builds", "b1"]:
             build = {name: value for name, value in self.builds[-1].items() if name != "asked_at"}
             return {**build, "id": "b1", "status": "SUCCESS", "logUrl": "http://log.test/"}
         return None

@@ -57,6 +57,8 @@ def plan_for(described: Described, files: Path, *, execute: bool = True) -> Plan
         image, build = _build(described, gcloud, files)
         steps += build
     assert image is not None  # a description has a source or an image
+    meant = described.description.platform
+    elsewhere = () if meant in (None, TARGET) else (f"the description is for the platform {meant}",)
     steps.append(_job(gcloud, image))
     if execute:
         steps.append(_execution(gcloud))
@@ -64,7 +66,7 @@ def plan_for(described: Described, files: Path, *, execute: bool = True) -> Plan
         target=TARGET,
         name=job.name,
         steps=tuple(steps),
-        notes=job.notes,
+        notes=(*elsewhere, *job.notes),
         exposure=job.exposure.lines(),
         after=_after(job),
     )
@@ -279,7 +281,7 @@ def _job(gcloud: _Gcloud, image: str) -> Step:
         name="job",
         why="a new task attempt resumes where the one before it stopped",
         files=(WrittenFile(path=Path(JOB_FILE), text=manifest(job, image)),),
-        commands=(gcloud.command("run", "jobs", "replace", JOB_FILE, region=True, attempts=_ATTEMPTS),),
+        commands=(gcloud.command("run", "jobs", "replace", JOB_FILE, region=True, attempts=3),),
         makes=(made,),
         again=True,
     )
