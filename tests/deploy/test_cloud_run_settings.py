@@ -115,7 +115,7 @@ def test_the_image_starts_the_command_itself_without_a_shell(command: str) -> No
     described = description_from(
         {**_LEAST, "command": command, "requirements": "needs it.txt", "packages": ["a>=1,<2"]}
     )
-    text = dockerfile(described)
+    text = dockerfile(described, described.requirements)
     start = read_start(text)
     assert start.entry_point == ("outlast", "run", "--")
     assert start.arguments == described.command

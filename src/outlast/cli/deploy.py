@@ -1,7 +1,9 @@
 """`outlast deploy`: everything that a deployment needs, printed, written, run, or removed again."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from outlast.cli.lazy_group import LazyGroup
 from outlast.deploy.apply import write_file
 from outlast.deploy.asking import Desk, apply_plan, files_folder, interactive, remove_all, write_plan
 from outlast.deploy.description_file import Argument, Described, find_description, load_description
+from outlast.deploy.linted import left_over, of_program
 from outlast.deploy.plan import Plan, WrittenFile, shell_script
 from outlast.deploy.tools import InstalledTools
 from outlast.deploy.yaml_edits import unified_diff
@@ -125,11 +128,12 @@ def desk(*, yes: bool) -> Desk:
 
 
 def run_plan(plan: Plan, described: Described, options: Mapping[str, Any]) -> None:
-    """Prints, writes or applies it, as the options say."""
+    """Prints, writes or applies it, as the options say; what lint finds in the program is told before."""
+    plan = replace(plan, notes=(*plan.notes, *of_program(described)))
     files = files_folder(described.folder, plan.target, plan.name, options["out"])
     if options["out"] is not None:
         for path in write_plan(plan, files):
-            click.echo(f"wrote {path}", err=True)
+            click.echo(f"wrote {os.path.normpath(path)}", err=True)
     if options["apply"]:
         tools, talk = InstalledTools(files), desk(yes=options["yes"])
         if not apply_plan(plan, tools, talk, folder=described.folder, files=files, sdk=InstalledSdk()):
@@ -169,9 +173,12 @@ def read_manifest(existing: Path) -> str:
         raise SettingsError(f"--patch {existing}: it cannot be read: {error.strerror or error}") from error
 
 
-def leave_unwritten(reasons: list[str]) -> None:
-    """Tells what could not be changed, and leaves with 1 if there is anything."""
-    for reason in reasons:
+def leave_unwritten(reasons: list[str], text: str, existing: Path) -> None:
+    """Tells what could not be changed, and what lint still finds; leaves with 1 if there is more than warnings."""
+    errors, warnings = left_over(text, str(existing))
+    for reason in (*reasons, *errors):
         click.echo(f"outlast: by hand: {reason}", err=True)
-    if reasons:
+    for warning in warnings:
+        click.echo(f"outlast: left as it is: {warning}", err=True)
+    if reasons or errors:
         sys.exit(1)

@@ -56,4 +56,4 @@ def _patch(existing: Path, file: Path | None, settings: tuple[str, ...], options
     for reason in found.reasons:
         click.echo(f"outlast: {reason}", err=True)
     write_patched(old, found.text, existing, options)
-    leave_unwritten(found.by_hand)
+    leave_unwritten(found.by_hand, found.text, existing)

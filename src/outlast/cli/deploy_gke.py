@@ -80,4 +80,4 @@ def _patch(existing: Path, file: Path | None, settings: tuple[str, ...], options
     for change in found.changes:
         click.echo(f"outlast: {change}", err=True)
     write_patched(old, found.text, existing, options)
-    leave_unwritten(list(found.by_hand))
+    leave_unwritten(list(found.by_hand), found.text, existing)

@@ -10,22 +10,22 @@ from outlast.lint.telling import explanation
 
 
 @click.command()
-@click.argument("rule", required=False)
+@click.argument("names", metavar="[RULE]...", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
-def explain(rule: str | None, as_json: bool) -> None:
-    """Tell what a lint RULE looks for, why, what to do, and its source; without one, list them all.
+def explain(names: tuple[str, ...], as_json: bool) -> None:
+    """Tell what each lint RULE looks for, why, what to do, and its source; without one, list them all.
 
     Exit codes: 0 told; 78 no such rule. Provisional.
     """
-    rules = list(all_rules().values()) if rule is None else [load_rule(rule)]
+    rules = [load_rule(name) for name in names] if names else list(all_rules().values())
     if as_json:
         told = [_plain(one) for one in rules]
-        click.echo(json.dumps(told if rule is None else told[0], indent=2))
-    elif rule is None:
+        click.echo(json.dumps(told[0] if len(names) == 1 else told, indent=2))
+    elif names:
+        click.echo("\n\n".join("\n".join(explanation(one)) for one in rules))
+    else:
         for one in rules:
             click.echo(f"{one.id}  {one.severity:<7}  {one.title}")
-    else:
-        click.echo("\n".join(explanation(rules[0])))
 
 
 def _plain(rule: Rule) -> dict[str, str]:

@@ -9,12 +9,14 @@ from typing import Any
 import click
 
 from outlast.deploy.asking import interactive
+from outlast.deploy.cloud_run.settings import check_hardware
 from outlast.deploy.description import DEFAULT_FILE
 from outlast.deploy.description_file import Argument
-from outlast.deploy.questions import Question, check_answer, description_text, questions_for
+from outlast.deploy.questions import Question, check_answer, description_text, platform_for, questions_for
 from outlast.errors import SettingsError
 
 _STARTER = "digits.py"
+_CHECKS = {"cloud-run": check_hardware}  # of what a target does not have at all
 _OPTIONS = {  # the option, the key of the description, what it says
     "--name": ("name", "The job's name."),
     "--command": ("command", "What the container runs, as one line."),
@@ -56,13 +58,14 @@ def init(example: bool, settings: tuple[str, ...], folder: Path, **options: Any)
         _leave_as_it_is(target)
     if not given:
         given = _asked(folder)
-    _write(target, description_text(_completed(given, folder)).encode())
+    given = _completed(given, folder)
+    _write(target, description_text(given, _CHECKS.get(_deploy_target(given))).encode())
     click.echo(f"wrote {target}. Next:\n")
     click.echo("  outlast doctor")
     click.echo(f"  outlast deploy {_deploy_target(given)}{'' if folder == Path() else f' {shlex.quote(str(target))}'}")
 
 
-for _option, (_, _said) in reversed(_OPTIONS.items()):
+for _option, (_, _said) in _OPTIONS.items():
     init = click.option(_option, metavar="TEXT", help=_said)(init)
 
 
@@ -78,9 +81,9 @@ def _given(settings: tuple[str, ...], options: dict[str, Any]) -> dict[str, Argu
 
 
 def _completed(given: dict[str, Argument], folder: Path) -> dict[str, Argument]:
-    """The command as a list, as it will be run; a name where none was given."""
+    """The command as a list, as it will be run; a name and a platform where none was given."""
     names = {one.key: one.default for one in questions_for(folder)}
-    complete = {"name": names["name"], **given}
+    complete = {"name": names["name"], "platform": platform_for(given), **given}
     command = complete.get("command")
     if isinstance(command, str) and command:
         try:
@@ -103,8 +106,7 @@ def _answer(question: Question) -> str:
     while True:
         said = str(click.prompt(question.text, default=question.default, show_default=bool(question.default), err=True))
         try:
-            if said:
-                check_answer(question, said)
+            check_answer(question, said)
         except SettingsError as error:
             click.echo(f"  {error}", err=True)
         else:
@@ -137,5 +139,8 @@ def _write(target: Path, content: bytes) -> None:
 
 
 def _leave_as_it_is(target: Path) -> None:
-    click.echo(f"outlast: error: {target} exists already and was left as it is; name another folder", err=True)
+    click.echo(
+        f"outlast: error: {target} exists already and was left as it is; change or remove it, or name another folder",
+        err=True,
+    )
     sys.exit(1)

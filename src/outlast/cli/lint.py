@@ -14,7 +14,7 @@ from outlast.lint.telling import as_json, as_lines, as_sarif
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--format",
     "form",
@@ -28,7 +28,7 @@ from outlast.lint.telling import as_json, as_lines, as_sarif
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out what matches, as in .gitignore.")
 @click.option("--sdk/--no-sdk", default=True, show_default=True, help="Ask the installed gcloud which flags it has.")
 def lint(paths: tuple[Path, ...], form: str, output: Path | None, exclude: tuple[str, ...], sdk: bool) -> None:
-    """Look for what will not survive in manifests, scripts, Dockerfiles, Terraform and Python at PATHS.
+    """Look for what will not survive in manifests, scripts, Dockerfiles, Terraform and Python at PATHS (default: here).
 
     A folder means all files below it that are of a kind it reads. `outlast explain RULE` tells more of a finding.
     Exit codes: 0 no error found; 1 findings of severity error; 2 something named could not be read. Provisional.
@@ -37,7 +37,7 @@ def lint(paths: tuple[Path, ...], form: str, output: Path | None, exclude: tuple
     settings = replace(settings, exclude=(*settings.exclude, *exclude))
     if sdk:
         settings = replace(settings, known=with_installed_sdk(settings.known))
-    linted = lint_paths(paths, settings)
+    linted = lint_paths(paths or (Path(),), settings)
     if form == "text":
         told = "\n".join(as_lines(linted))
     else:

@@ -86,13 +86,6 @@ def description_from(arguments: Mapping[str, Argument]) -> Description:
     return _build(keys, "arguments")
 
 
-def read_setting(path: str, said: Argument) -> object:
-    """One setting, as an argument says it. Raises SettingsError."""
-    if path not in _READERS:
-        raise SettingsError(f"{path!r} is no setting of a job{did_you_mean(path, list(_READERS))}")
-    return _READERS[path](Key("argument", path, _argument_node(said)))
-
-
 def _keys_of_file(file: Path) -> dict[str, Key]:
     text = _text_of(file)
     if file.suffix != ".toml":

@@ -1,25 +1,29 @@
 """What `outlast init` asks for, and the description that it writes of the answers."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from outlast.deploy.description_file import Argument, description_from, read_setting
+from outlast.deploy.description import Description
+from outlast.deploy.description_file import Argument, description_from
+from outlast.errors import SettingsError
 
 _HEAD = "# What `outlast deploy` needs to know of this job. Every key: docs/howto/deploy-cloud-run.md\n"
+_LEAST = {"name": "job", "command": "true", "image": "image", "url": "gs://bucket/job"}
 _PROGRAMS = ("train.py", "main.py", "app.py", "run.py")
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One setting to ask for. `default` is what Enter means; "" leaves the setting out."""
+    """One setting to ask for. `default` is what Enter means; "" leaves the setting out, unless it is needed."""
 
     key: str
     text: str
     default: str = ""
+    needed: bool = False
 
 
 def questions_for(folder: Path) -> tuple[Question, ...]:
@@ -29,7 +33,7 @@ def questions_for(folder: Path) -> tuple[Question, ...]:
     return (
         Question("name", "Name of the job", name if name[:1].isalpha() else f"job-{name}".rstrip("-")),
         Question("command", "Command that the container runs", f"python {program}"),
-        Question("url", "Where the checkpoints go (gs://BUCKET/FOLDER)"),
+        Question("url", "Where the checkpoints go (gs://BUCKET/FOLDER)", needed=True),
         Question("platform", "Platform (cloud-run, gke-spot, gke-gpu, gke-tpu, kubernetes)", "cloud-run"),
         Question("hardware.gpu", "GPU of a task, such as nvidia-l4 (Enter: none)"),
         Question("run_time", "How long the work takes without interruptions, such as 8h (Enter: not known)"),
@@ -40,15 +44,31 @@ def questions_for(folder: Path) -> tuple[Question, ...]:
 
 
 def check_answer(question: Question, answer: str) -> None:
-    """Raises SettingsError for an answer that cannot be."""
-    read_setting(question.key, answer)
+    """Raises SettingsError for an answer that cannot be, while the others need not be given again."""
+    if answer:
+        description_from({**_LEAST, question.key: answer})
+    elif question.needed:
+        raise SettingsError("this is needed")
 
 
-def description_text(answers: Mapping[str, Argument]) -> str:
-    """The file. Raises SettingsError for answers that do not go together."""
+def platform_for(given: Mapping[str, Argument]) -> str:
+    """Where a job is meant to run, as far as its other settings tell."""
+    if given.get("hardware.tpu"):
+        return "gke-tpu"
+    if given.get("hardware.spot"):
+        return "gke-spot"
+    if given.get("hardware.flex_start") or any(key.startswith("kubernetes.") for key in given):
+        return "gke-gpu" if given.get("hardware.gpu") else "kubernetes"
+    return "cloud-run"
+
+
+def description_text(answers: Mapping[str, Argument], check: Callable[[Description], None] | None = None) -> str:
+    """The file. Raises SettingsError for answers that do not go together, or that `check` does not take."""
     given = {key: answer for key, answer in answers.items() if answer}
     given.setdefault("source", "" if "image" in given else ".")
-    description_from(given)
+    described = description_from(given)
+    if check is not None:
+        check(described)
     tree: dict[str, object] = {}
     for key, answer in given.items():
         if not answer:

@@ -60,5 +60,6 @@ def load_rule(name: str) -> Rule:
     found = all_rules().get(name.strip().upper())
     if found is None:
         near = get_close_matches(name.strip().upper(), all_rules(), n=3)
-        raise SettingsError(f"there is no rule {name!r}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+        advice = f"did you mean {' or '.join(near)}?" if near else "`outlast explain` lists all"
+        raise SettingsError(f"there is no rule {name!r}; {advice}")
     return found

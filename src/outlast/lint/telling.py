@@ -52,7 +52,8 @@ def _sum_of(linted: Linted) -> str:
         f"{counts[kind]} {kind}{'s' if counts[kind] != 1 and kind is not Severity.INFO else ''}" for kind in Severity
     ]
     unread = len(linted.skipped) + len(linted.unreadable)
-    files = f"{linted.files} file{'s' if linted.files != 1 else ''}"
+    read = linted.files - unread
+    files = f"{read} file{'s' if read != 1 else ''}"
     told = f"{files}: " + (", ".join(parts) if linted.findings else "nothing found")
     told += f"; {unread} not read" if unread else ""
     return told + ("; `outlast explain RULE` tells more" if linted.findings else "")

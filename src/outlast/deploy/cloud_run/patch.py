@@ -24,6 +24,7 @@ _TASK = ("spec", "template", "spec", "template", "spec")
 _CONTAINER = (*_TASK, "containers", 0)
 _FACTS = CloudRunPlatform.facts
 _SHELLS = ("sh", "bash", "dash", "/bin/sh", "/bin/bash", "/bin/dash")
+_OF_KUBERNETES = ("Job", "CronJob", "JobSet", "PyTorchJob", "List")
 _FREE_PATHS = ("/checkpoints", "/outlast-checkpoints")
 
 
@@ -44,9 +45,10 @@ def patched(text: str, file: str, described: Description | None = None) -> Patch
     documents = load_documents(text, file)
     jobs = [number for number, one in enumerate(documents) if _is_job(one)]
     if not jobs:
-        raise SettingsError(
-            f"{file}: there is no Job of run.googleapis.com/v1 in it, which is what can be patched here"
-        )
+        says = f"`outlast lint {file}` says what to change by hand"
+        if any(isinstance(one, dict) and one.get("kind") in _OF_KUBERNETES for one in documents):
+            says = f"it is for Kubernetes: `outlast deploy gke --patch {file}`"
+        raise SettingsError(f"{file}: there is no Job of run.googleapis.com/v1 in it, so nothing is changed; {says}")
     found = Patched(text)
     for number in jobs:
         _Patch(found, file, number, described).run()

@@ -68,7 +68,7 @@ class CloudRunJob:
 
 def settle(described: Description) -> CloudRunJob:
     """The job. Raises BadSetting, with the key, for what Cloud Run does not have or take."""
-    _refuse_what_is_not_there(described)
+    check_hardware(described)
     notes: list[str] = []
     gpu = described.hardware.gpu
     timeout = _timeout(described, notes)
@@ -131,7 +131,8 @@ def account_of(job: str, what: str, project: str) -> str:
     return f"{name.ljust(6, '0')}@{project}.iam.gserviceaccount.com"
 
 
-def _refuse_what_is_not_there(described: Description) -> None:
+def check_hardware(described: Description) -> None:
+    """Raises BadSetting for what Cloud Run has for nobody."""
     hardware = described.hardware
     for name in ("spot", "flex_start", "tpu", "machine_type"):
         if getattr(hardware, name):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from outlast.deploy.cloud_run.dockerfile import DOCKERFILE, dockerfile, is_ours
+from outlast.deploy.cloud_run.dockerfile import DOCKERFILE, REQUIREMENTS, dockerfile, is_ours, requirements_of
 from outlast.deploy.cloud_run.manifest import manifest
 from outlast.deploy.cloud_run.settings import CloudRunJob, settle
 from outlast.deploy.description_file import Described
@@ -58,7 +58,8 @@ def plan_for(described: Described, files: Path, *, execute: bool = True) -> Plan
         steps += build
     assert image is not None  # a description has a source or an image
     meant = described.description.platform
-    elsewhere = () if meant in (None, TARGET) else (f"the description is for the platform {meant}",)
+    notes = [] if meant in (None, TARGET) else [f"the description is for the platform {meant}"]
+    notes += _installed(described, steps)
     steps.append(_job(gcloud, image))
     if execute:
         steps.append(_execution(gcloud))
@@ -66,7 +67,7 @@ def plan_for(described: Described, files: Path, *, execute: bool = True) -> Plan
         target=TARGET,
         name=job.name,
         steps=tuple(steps),
-        notes=(*elsewhere, *job.notes),
+        notes=(*notes, *job.notes),
         exposure=job.exposure.lines(),
         after=_after(job),
     )
@@ -215,12 +216,23 @@ def _dockerfile_step(described: Described, source: Path, files: Path) -> Step | 
     if target.exists() and not is_ours(target.read_text(errors="replace")):
         return None
     path = Path(os.path.relpath(target, files))
-    text = dockerfile(described.description)
+    text = dockerfile(described.description, requirements_of(described.description, source))
     return Step(
         name="dockerfile",
         why="how the image is made; process 1 is `outlast run`, which hears SIGTERM",
         files=(WrittenFile(path=path, text=text, over=True),),  # it is not there, or nobody has changed it
     )
+
+
+def _installed(described: Described, steps: list[Step]) -> list[str]:
+    """What the image gets, where the description does not say it: a lack of it would show on a machine that costs."""
+    description = described.description
+    ours = any(step.name == "dockerfile" for step in steps)
+    if not ours or description.packages or description.requirements is not None:
+        return []
+    if requirements_of(description, described.folder / (description.source or ".")) is not None:
+        return [f"the image gets the packages of {REQUIREMENTS}, and outlast"]
+    return ["the image gets no package but outlast: name what the program imports in packages or requirements"]
 
 
 def _uploaded(gcloud: _Gcloud, url: str) -> Step:

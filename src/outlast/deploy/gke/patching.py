@@ -18,7 +18,17 @@ from outlast.deploy.gke import nodes, workloads
 from outlast.deploy.gke.explained import plain
 from outlast.deploy.gke.grace import Grace, choose_grace, most_seconds, needed_seconds
 from outlast.deploy.gke.pods import GCSFUSE_ANNOTATION, GCSFUSE_DRIVER
-from outlast.deploy.gke.reading import Found, at, find_pods, kinds_of, list_at, main_container, scalar_text, text_at
+from outlast.deploy.gke.reading import (
+    Found,
+    at,
+    find_pods,
+    is_cloud_run,
+    kinds_of,
+    list_at,
+    main_container,
+    scalar_text,
+    text_at,
+)
 from outlast.deploy.yaml_edits import Path, add_to, load_documents, remove_in, set_in
 from outlast.errors import EXIT_HUMAN, SettingsError
 from outlast.platforms import gke_gpu, gke_spot, gke_tpu, kubernetes
@@ -45,8 +55,14 @@ class Patched:
 
 def patch(text: str, file: str, description: Description | None = None) -> Patched:
     """The text with what its pods need to survive. Raises SettingsError where there is nothing that can be patched."""
-    if not find_pods(load_documents(text, file), file):
-        raise SettingsError(f"{file}: there is no Job, CronJob, JobSet or PyTorchJob in it")
+    documents = load_documents(text, file)
+    if not find_pods(documents, file):
+        says = f"`outlast lint {file}` says what to change by hand"
+        if any(is_cloud_run(one) for one in documents):
+            says = f"it is for Cloud Run: `outlast deploy cloud-run --patch {file}`"
+        raise SettingsError(
+            f"{file}: there is no Job, CronJob, JobSet or PyTorchJob in it, so nothing is changed; {says}"
+        )
     done = []
     for part in _documents(text):  # each by itself: a change costs as much as its document is long
         patching = _Patching(part, file, description)

@@ -62,7 +62,7 @@ def _in(made: Any, document: int, top: Path) -> Iterator[Found]:
         for number, one in enumerate(list_at(made, ("items",))):
             if text_at(one, ("kind",)) != "List":  # kubectl takes no list in a list
                 yield from _in(one, document, ("items", number))
-    elif kind == "Job":
+    elif kind == "Job" and not is_cloud_run(made):
         yield Found(document, "Job", top, (*top, "spec"), (*top, "spec", "template"))
     elif kind == "CronJob":
         job = (*top, "spec", "jobTemplate", "spec")
@@ -76,6 +76,11 @@ def _in(made: Any, document: int, top: Path) -> Iterator[Found]:
         for name in replicas if isinstance(replicas, Mapping) else ():
             replica = (*top, "spec", _REPLICAS, str(name))
             yield Found(document, "PyTorchJob", top, replica, (*replica, "template"))
+
+
+def is_cloud_run(made: Any) -> bool:
+    """Whether it is a job of Cloud Run, whose kind has the same name."""
+    return text_at(made, ("apiVersion",)).startswith("run.googleapis.com/")
 
 
 def at(made: Any, path: Path) -> Any:

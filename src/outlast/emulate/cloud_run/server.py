@@ -165,5 +165,7 @@ def _check_folders(images: Images, buckets: Mapping[str, Path]) -> None:
     for name, bucket in buckets.items():
         for folder in images.all_folders():
             if bucket.is_relative_to(folder.resolve()):
-                raise SettingsError(f"bucket {name!r}: its folder {bucket} lies in that of an image, {folder}")
+                raise SettingsError(
+                    f"bucket {name!r}: its folder {bucket} lies in that of an image, {folder}; name one outside it"
+                )
         bucket.mkdir(parents=True, exist_ok=True)

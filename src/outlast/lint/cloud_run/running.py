@@ -100,7 +100,8 @@ def _exposure(job: CloudRunJob, known: Known) -> Iterator[Finding]:
         return
     hours = seconds / 3600 * (retries + 1) * tasks
     if hours > _LEAST_TOLD_HOURS:
-        parts = f"{told_hours(seconds)} x {retries + 1} attempts" + (f" x {tasks} tasks" if tasks > 1 else "")
+        parts = f"{told_hours(seconds)} x {retries + 1} attempt{'s' if retries else ''}"
+        parts += f" x {tasks} tasks" if tasks > 1 else ""
         told = f"at worst {job.called} is billed {hours:,.0f} GPU hours: {parts}"
         yield rules.EXPOSURE.at(job.timeout, told, severity=WARNING if hours > known.exposure_hours else INFO)
 

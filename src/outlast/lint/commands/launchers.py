@@ -162,7 +162,8 @@ def _dumb_init(words: Sequence[Word]) -> Hop:
 def _outlast(words: Sequence[Word]) -> Hop | None:
     if len(words) < 2 or words[1].text != "run":
         return None
-    return Hop("outlast run", Passing.FORWARDS, _after_dashes(words))
+    # A shell dies of the signal that it keeps to itself; what it leaves behind is then told, too.
+    return Hop("outlast run", Passing.TELLS_GROUP, _after_dashes(words))
 
 
 def _runner(passing: Passing, verbs: str, valued: str = "", why: str = "") -> _Finder:
