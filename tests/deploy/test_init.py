@@ -47,6 +47,30 @@ def test_settings_that_cannot_work_write_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "platform"),
+    [
+        ([], "cloud-run"),
+        (["--set", "hardware.spot=true", "--gpu", "nvidia-l4"], "gke-spot"),
+        (["--set", "hardware.tpu=v5e", "--set", "hardware.topology=2x4"], "gke-tpu"),
+        (["--set", "kubernetes.cluster=c"], "kubernetes"),
+        (["--platform", "gke-gpu"], "gke-gpu"),
+    ],
+)
+def test_a_platform_is_always_written_so_that_the_doctor_can_look(
+    tmp_path: Path, words: list[str], platform: str
+) -> None:
+    done = _init(tmp_path, "--command", "python t.py", "--url", "gs://example-bucket/x", "--name", "train", *words)
+    assert done.returncode == 0, done.stderr
+    assert load_description(folder=tmp_path).description.platform == platform
+
+
+def test_a_gpu_that_cloud_run_does_not_have_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    done = _init(tmp_path, "--command", "true", "--url", "gs://example-bucket/x", "--gpu", "l4")
+    assert (done.returncode, list(tmp_path.iterdir())) == (78, [])
+    assert "nvidia-l4" in done.stderr
+
+
 def test_where_nobody_can_answer_the_options_are_named(tmp_path: Path) -> None:
     done = _init(tmp_path)
     assert done.returncode == 2
@@ -60,6 +84,8 @@ def test_answers_make_the_same_and_a_wrong_one_is_asked_again(tmp_path: Path, gp
     folder.mkdir()
     (folder / "main.py").write_text("")
     answers = [
+        "My_Job",
+        "",
         "",
         "",
         "gs://example-bucket/x",
@@ -89,6 +115,8 @@ def test_answers_make_the_same_and_a_wrong_one_is_asked_again(tmp_path: Path, gp
     assert process.wait(10) == 0, said
     os.close(ours)
     assert "did you mean 'cloud-run'" in said
+    assert "'My_Job' is no name" in said, "told before the other questions are answered"
+    assert "this is needed" in said, "no job without a place for its checkpoints"
     found = load_description(folder=folder).description
     assert (found.name, found.command, found.url) == ("my-job", ("python", "main.py"), "gs://example-bucket/x")
     assert (found.hardware.gpu or "", found.run_seconds, found.region) == (gpu, 172800, "europe-west4")

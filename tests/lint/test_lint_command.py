@@ -38,6 +38,26 @@ def test_nothing_found_leaves_with_0() -> None:
     assert (done.exit_code, done.output) == (0, "1 file: nothing found\n")
 
 
+def test_without_a_path_it_looks_here() -> None:
+    Path("job.yaml").write_text("bad: true\n")
+    assert _lint().output == _lint(".").output
+    assert _lint().exit_code == 1
+
+
+def test_a_file_that_is_not_there_is_no_file_that_was_read() -> None:
+    done = _lint("job.yaml")
+    assert (done.exit_code, done.output.splitlines()[-1]) == (2, "0 files: nothing found; 1 not read")
+
+
+def test_several_rules_are_explained_at_once() -> None:
+    done = CliRunner().invoke(main, ["explain", "t001", "L001"])
+    assert (done.exit_code, done.output.count("Why:")) == (0, 2)
+    known = json.loads(CliRunner().invoke(main, ["explain", "--json", "T001", "L001"]).output)
+    assert [one["rule"] for one in known] == ["T001", "L001"]
+    unknown = CliRunner().invoke(main, ["explain", "zzzz"])
+    assert "`outlast explain` lists all" in f"{unknown.output}{unknown.exception}"
+
+
 def test_json_is_the_list_that_the_contract_names() -> None:
     Path("job.yaml").write_text("bad: true\n")
     done = _lint("--format", "json", "job.yaml")

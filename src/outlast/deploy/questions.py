@@ -12,7 +12,7 @@ from outlast.deploy.description_file import Argument, description_from
 from outlast.errors import SettingsError
 
 _HEAD = "# What `outlast deploy` needs to know of this job. Every key: docs/howto/deploy-cloud-run.md\n"
-_LEAST = {"name": "job", "command": "true", "image": "image", "url": "gs://bucket/job"}
+_LEAST: dict[str, Argument] = {"name": "job", "command": ["job"], "image": "image", "url": "gs://bucket/job"}
 _PROGRAMS = ("train.py", "main.py", "app.py", "run.py")
 
 
