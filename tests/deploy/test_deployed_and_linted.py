@@ -80,8 +80,19 @@ def test_a_patch_tells_the_errors_that_it_leaves(target: str, manifest: str) -> 
 
 def test_a_patch_that_leaves_no_error_leaves_with_0() -> None:
     Path("job.yaml").write_text(_KUBERNETES.replace("; echo done", ""))
-    done = _outlast("deploy", "gke", "--patch", "job.yaml", "--diff")
+    done = _outlast("deploy", "gke", "--patch", "job.yaml", "--diff", "--url", "gs://example-bucket/train")
     assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("volumes", "code"),
+    [("", 1), ("      volumes: [{name: a, emptyDir: {}}]\n", 1), ("      volumes: [{name: a, nfs: {server: s}}]\n", 0)],
+)
+def test_checkpoints_that_would_go_with_the_pod_are_told(volumes: str, code: int) -> None:
+    Path("job.yaml").write_text(_KUBERNETES.replace("; echo done", "") + volumes)
+    done = _outlast("deploy", "gke", "--patch", "job.yaml", "--diff")
+    assert done.exit_code == code, done.output
+    assert ("nothing in it outlives a pod" in done.output) == (code == 1)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ from outlast.ports import NODE_CLASS, POD_GRACE
 Json = dict[str, Any]
 _FEW_RETRIES = 3
 _INSIDE = ("outlast", "run", "--retries", "3", "--")  # of a 75, which ExitCode takes for good
+# The volumes that go with the pod or its node, and those that nothing is written to.
+_NOT_KEPT = {"name", "emptyDir", "configMap", "secret", "projected", "downwardAPI", "ephemeral", "image"}
 _PLAIN = ("outlast", "run", "--")
 _KNOWN_FIRST = ("outlast",)
 _CODE = "OUTLAST_EXIT_CODE"
@@ -331,6 +333,11 @@ def _command(patching: _Patching, found: Found, container: Path) -> None:
             patching.add(found, (*container, "command"), word, "" if word != prefix[0] else why, first=True)
 
 
+def _outlives(pod: Any) -> bool:
+    """Whether a volume may keep checkpoints when the pod has gone."""
+    return any(set(one) - _NOT_KEPT for one in list_at(pod, ("volumes",)) if isinstance(one, dict))
+
+
 def _variables(patching: _Patching, found: Found, container: Path, grace: int) -> None:
     env = (*container, "env")
     present = {text_at(one, ("name",)): place for place, one in enumerate(list_at(patching.get(found, env), ()))}
@@ -346,6 +353,9 @@ def _variables(patching: _Patching, found: Found, container: Path, grace: int) -
     ]
     if patching.description is not None and patching.description.url is not None:
         wanted.insert(0, ({"name": "OUTLAST_URL", "value": patching.description.url}, "where the checkpoints are"))
+    elif "OUTLAST_URL" not in present and not _outlives(patching.get(found, found.pod)):
+        said = "nothing in it outlives a pod: give --url gs://BUCKET/FOLDER for the checkpoints, or mount a volume"
+        patching.note(found, said)
     for one, why in wanted:
         if one["name"] not in present:
             patching.add(found, env, one, why)
