@@ -81,7 +81,9 @@ def description_text(answers: Mapping[str, Argument], check: Callable[[Descripti
 
 
 def _value(answer: Argument) -> object:
-    """As one would write it: numbers without quotes."""
+    """As one would write it: numbers, true and false without quotes."""
     if not isinstance(answer, str):
         return list(answer)
+    if answer in ("true", "false"):
+        return answer == "true"
     return int(answer) if answer.isascii() and answer.isdigit() and str(int(answer)) == answer else answer
