@@ -1,20 +1,16 @@
 """What a deployment is, whatever the target: ordered steps: files, commands, what they make and how it is undone."""
 
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# What tools say of a thing that is not there, in lower case: gcloud (API errors, `storage`, `run`) and kubectl.
-ABSENT_SAYS = (
-    "not_found",
-    "not found",
-    "notfound",
-    "does not exist",
-    "cannot find",
-    "could not find",
-    "404",
-    "matched no objects",
+# What tools say of a thing that is not there: gcloud 528 (API errors, `storage`, `run`) and kubectl 1.32 (2026-11-30).
+# A bare 404 may as well be the end of a project's name or number.
+_ABSENT = re.compile(
+    r"not[_ ]?found|does not exist|cannot find|could not find|matched no objects|\bHTTPError 404\b|\bcode[=:] ?404\b",
+    re.IGNORECASE,
 )
 
 
@@ -57,7 +53,6 @@ class Probe:
 
     argv: tuple[str, ...]
     line: str | None = None
-    absent_says: tuple[str, ...] = ABSENT_SAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +133,11 @@ class Plan:
     @property
     def files(self) -> tuple[WrittenFile, ...]:
         return tuple(file for step in self.steps for file in step.files)
+
+
+def says_absent(errors: str) -> bool:
+    """Whether a tool's complaint is that what was asked for is not there."""
+    return _ABSENT.search(errors) is not None
 
 
 def shell_script(plan: Plan, *, folder: str | None = None) -> str:
