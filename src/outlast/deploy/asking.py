@@ -61,7 +61,7 @@ def write_plan(plan: Plan, out: Path) -> list[Path]:
 def apply_plan(plan: Plan, tools: Tools, desk: Desk, *, folder: Path, files: Path, sdk: InstalledSdk) -> bool:
     """Runs the plan after it was agreed to; False if it was not. Raises DeploymentStopped as `Applying.run` does."""
     _refuse_what_the_sdk_lacks(plan, sdk)
-    for line in (*plan.notes, *plan.exposure):
+    for line in plan.said_first:
         desk.say(line)
     desk.say("steps: " + ", ".join(step.name for step in plan.steps))
     spends = any(step.spends for step in plan.steps)

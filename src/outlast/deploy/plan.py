@@ -3,7 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 # What tools say of a thing that is not there: gcloud 528 (API errors, `storage`, `run`) and kubectl 1.32 (2026-11-30).
@@ -115,20 +115,27 @@ class Step:
 class Plan:
     """Everything that one deployment does. `target` and `name` are those of its record.
 
-    `notes` are for the reader before anything runs; `exposure` is the most that it can cost, in words.
+    `notes` are for the reader before anything runs; `warnings` say what may keep the job from its end; `exposure` is
+    the most that it can cost, in words. `after`: commands to go on with.
     """
 
     target: str
     name: str
     steps: tuple[Step, ...]
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     exposure: tuple[str, ...] = ()
-    after: tuple[str, ...] = field(default=())
+    after: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [step.name for step in self.steps]
         if len(set(names)) != len(names):
             raise ValueError(f"two steps of one name in {names}")
+
+    @property
+    def said_first(self) -> tuple[str, ...]:
+        """What people read before they agree to it."""
+        return (*self.notes, *self.warnings, *self.exposure)
 
     @property
     def files(self) -> tuple[WrittenFile, ...]:
@@ -146,7 +153,7 @@ def shell_script(plan: Plan, *, folder: str | None = None) -> str:
     `folder`: it makes that folder and writes the files there itself; None: it stands beside its files.
     """
     lines = ["#!/bin/sh", f"# Deploys {plan.name} ({plan.target}). Written by `outlast deploy`; yours to change."]
-    lines += [f"# {note}" for note in (*plan.notes, *plan.exposure)]
+    lines += [f"# {note}" for note in plan.said_first]
     lines += ["set -eu"]
     lines += ['cd "$(dirname "$0")"'] if folder is None else _into(folder)
     for step in plan.steps:

@@ -67,6 +67,7 @@ def plan_for(described: Described, files: Path, *, execute: bool = True) -> Plan
         name=job.name,
         steps=tuple(steps),
         notes=(*elsewhere, *job.notes),
+        warnings=job.warnings,
         exposure=job.exposure.lines(),
         after=_after(job),
     )

@@ -13,7 +13,7 @@ from outlast.deploy.description import Description
 from outlast.deploy.gke.explained import Why
 from outlast.deploy.gke.grace import Grace
 from outlast.deploy.gke.nodes import Nodes
-from outlast.platforms import variables
+from outlast.platforms import gke_spot, variables
 from outlast.ports import NODE_CLASS, POD_GRACE
 
 Json = dict[str, Any]
@@ -27,7 +27,6 @@ _LEAST_STAGING_BYTES = 5 * 2**30  # what the sidecar has unless told
 # For `outlast lint`, which sees the manifest and not the pool.
 _EXCUSE = "\noutlast: ignore[K010] the node pool has this shutdown budget"
 JOB_UID = "batch.kubernetes.io/controller-uid"
-JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
 
 
@@ -124,7 +123,8 @@ class Pod:
         told.append({"name": POD_GRACE, "value": str(self.grace.seconds)})
         if self.grace.long_shutdown:
             longer = {"name": "OUTLAST_GRACE", "value": f"{self.grace.seconds}s"}
-            told.append(Why(longer, "Of the pool's shutdown budget; without this outlast would reckon with 15 s."))
+            usual = f"{gke_spot.FACTS.grace_seconds:g} s"
+            told.append(Why(longer, f"Of the pool's shutdown budget; without this outlast would reckon with {usual}."))
         if self.interrupted_code is not None:
             code = {"name": "OUTLAST_EXIT_CODE", "value": str(self.interrupted_code)}
             why = "A Deployment starts its pods again whatever their code is; another one is only noise in its status."
