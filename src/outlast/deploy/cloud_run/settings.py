@@ -196,8 +196,8 @@ def _retries(described: Description, timeout: int, warnings: list[str]) -> int:
     retries = wanted if said is None else said
     if retries < wanted:
         warnings.append(
-            f"{retries} retries are less than the {wanted} that the interruptions to expect and {_SPARE_RETRIES} failures "
-            "need"
+            f"{retries} retries are less than the {wanted} that the interruptions to expect and "
+            f"{_SPARE_RETRIES} failures need"
         )
     if run > timeout * (retries + 1):
         warnings.append(
