@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from outlast.cli.lazy_group import LazyGroup
+from outlast.cli.settings_given import settings_given
 from outlast.deploy.apply import write_file
 from outlast.deploy.asking import Desk, apply_plan, files_folder, interactive, remove_all, write_plan
 from outlast.deploy.description import Description
@@ -97,7 +98,9 @@ def deploy_to(target: Target, file: Path | None, settings: tuple[str, ...], opti
     if options["patch"] is not None:
         _patch(target, options["patch"], _described_for_patch(file, settings, options), options)
         return
-    described = load_description(file, arguments=_given(settings, options))
+    described = load_description(
+        file, arguments=_given(settings, options)
+    )
     if options["teardown"]:
         _tear_down(target, described, options)
         return
@@ -117,13 +120,7 @@ def _described_for_patch(file: Path | None, settings: tuple[str, ...], options: 
 
 
 def _given(settings: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Argument]:
-    given: dict[str, Argument] = {key: options[key] for key, _ in _SETTINGS.values() if options.get(key) is not None}
-    for one in settings:
-        key, equals, value = one.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{one!r} is not KEY=VALUE", param_hint="--set")
-        given[key] = value
-    return given
+    return settings_given(settings, {key: options[key] for key, _ in _SETTINGS.values()})
 
 
 def _check_actions(options: Mapping[str, Any], target: Target) -> None:

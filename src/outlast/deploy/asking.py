@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from outlast.deploy.apply import Applying, write_file
+from outlast.deploy.apply import Applying, refuse_another_text, write_file
 from outlast.deploy.plan import Plan, WrittenFile, shell_script, teardown_script
 from outlast.deploy.record import FOLDER, opened, record_path
 from outlast.deploy.teardown import Removal, tear_down, what_to_remove
@@ -46,15 +46,8 @@ def write_plan(plan: Plan, out: Path) -> list[Path]:
     )
     every = (*plan.files, *scripts)
     for file in every:
-        target = out / file.path
-        if (
-            target.exists()
-            and not file.over
-            and (not target.is_file() or target.read_text(errors="replace") != file.text)
-        ):
-            raise SettingsError(
-                f"{target} exists already with another text and was left as it is; remove it, or name a new folder"
-            )
+        if not file.over:
+            refuse_another_text(file, out)
     return [write_file(file, out, over=file.over) for file in every]
 
 
