@@ -98,9 +98,7 @@ def deploy_to(target: Target, file: Path | None, settings: tuple[str, ...], opti
     if options["patch"] is not None:
         _patch(target, options["patch"], _described_for_patch(file, settings, options), options)
         return
-    described = load_description(
-        file, arguments=_given(settings, options)
-    )
+    described = load_description(file, arguments=_given(settings, options))
     if options["teardown"]:
         _tear_down(target, described, options)
         return

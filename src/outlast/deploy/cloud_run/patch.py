@@ -8,6 +8,7 @@ from outlast.deploy.cloud_run.manifest import VOLUME
 from outlast.deploy.cloud_run.settings import wanted_retries
 from outlast.deploy.description import Description
 from outlast.deploy.patched import Patched
+from outlast.deploy.plain_data import at
 from outlast.deploy.yaml_edits import add_to, load_documents, set_in
 from outlast.errors import SettingsError
 from outlast.platforms.cloud_run import CloudRunPlatform
@@ -80,13 +81,7 @@ class _Patch:
 
     def at(self, *path: str | int) -> Any:
         """The value there now, None where there is none."""
-        value: Any = load_documents(self.found.text, self.file)[self.document]
-        for name in path:
-            try:
-                value = value[name]
-            except (KeyError, IndexError, TypeError):
-                return None
-        return value
+        return at(load_documents(self.found.text, self.file)[self.document], path)
 
     def set(self, path: tuple[str | int, ...], value: object, why: str) -> None:
         self.found.text = set_in(self.found.text, path, value, document=self.document, file=self.file)
@@ -234,11 +229,11 @@ class _Patch:
         name = VOLUME if VOLUME not in names else f"outlast-{VOLUME}"
         csi = {"driver": BUCKET_DRIVER, "readOnly": False, "volumeAttributes": {"bucketName": bucket}}
         text = self.found.text
-        for at, item in (
+        for place, item in (
             ((*_TASK, "volumes"), {"name": name, "csi": csi}),
             ((*_CONTAINER, "volumeMounts"), {"name": name, "mountPath": path}),
         ):
-            text = add_to(text, at, item, document=self.document, file=self.file)
+            text = add_to(text, place, item, document=self.document, file=self.file)
         self.found.text = text
         self.found.changes.append(f"volumes: the bucket {bucket}, mounted at {path}")
         return path

@@ -247,6 +247,5 @@ def _variables(described: Description, timeout: int, *, mounted: bool) -> tuple[
     """The user's own beat ours."""
     ours = {"OUTLAST_TIMEOUT": f"{timeout}s"}
     if described.url is not None:
-        folder = f"{described.mount_path.rstrip('/')}/{described.prefix}".rstrip("/")
-        ours["OUTLAST_URL"] = folder if mounted else described.url
+        ours["OUTLAST_URL"] = described.mounted_folder if mounted else described.url
     return tuple({**ours, **dict(described.env)}.items())

@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
+from outlast.deploy.plain_data import at
+
 LONGEST_SECONDS = 20.0
 _MOST_BYTES = 32 * 1024 * 1024  # the nodes of a large cluster are a few megabytes
 # gcloud would wait for an answer, offer to switch APIs on, or look for a newer version of itself.
@@ -180,9 +182,8 @@ def rows(said: object) -> Sequence[Mapping[str, object]]:
 
 def text_at(said: object, *path: str) -> str | None:
     """The text at a path of keys, None where there is none."""
-    for key in path:
-        said = said.get(key) if isinstance(said, dict) else None
-    return str(said) if isinstance(said, str | int | float) and not isinstance(said, bool) else None
+    found = value_at(said, *path)
+    return str(found) if isinstance(found, str | int | float) and not isinstance(found, bool) else None
 
 
 def number_at(said: object, *path: str) -> float:
@@ -195,9 +196,8 @@ def number_at(said: object, *path: str) -> float:
 
 def value_at(said: object, *path: str) -> object:
     """Whatever is at a path of keys, None where there is nothing."""
-    for key in path:
-        said = said.get(key) if isinstance(said, dict) else None
-    return said
+    found: object = at(said, path)
+    return found
 
 
 def rows_at(said: object, *path: str) -> Sequence[Mapping[str, object]]:

@@ -18,8 +18,9 @@ from outlast.deploy.gke import nodes, workloads
 from outlast.deploy.gke.explained import plain
 from outlast.deploy.gke.grace import Grace, choose_grace, most_seconds, needed_seconds
 from outlast.deploy.gke.pods import GCSFUSE_ANNOTATION, GCSFUSE_DRIVER
-from outlast.deploy.gke.reading import Found, at, find_pods, kinds_of, list_at, main_container, scalar_text, text_at
+from outlast.deploy.gke.reading import Found, find_pods, kinds_of, main_container
 from outlast.deploy.patched import Patched
+from outlast.deploy.plain_data import at, list_at, scalar_text, text_at
 from outlast.deploy.yaml_edits import Path, add_to, load_documents, remove_in, set_in
 from outlast.errors import EXIT_HUMAN, SettingsError
 from outlast.platforms import gke_gpu, gke_spot, gke_tpu, kubernetes

@@ -118,7 +118,8 @@ class Pod:
         kinds = ",".join(one.name for one in self.nodes.kinds)
         told: list[Any] = []
         if self.description.url is not None:
-            told.append({"name": "OUTLAST_URL", "value": self._url()})
+            url = self.description.mounted_folder if self.is_mounted else self.description.url
+            told.append({"name": "OUTLAST_URL", "value": url})
         told.append({"name": NODE_CLASS, "value": kinds})
         told.append({"name": POD_GRACE, "value": str(self.grace.seconds)})
         if self.grace.long_shutdown:
@@ -132,17 +133,10 @@ class Pod:
         told.append({"name": variables.TOLD.job, "value": self.description.name})
         if self.execution is not None:
             told.append({"name": variables.TOLD.execution, **_field(f"metadata.labels['{self.execution}']")})
-        if self.execution is not None:
             told.append({"name": variables.TOLD.tasks, "value": str(self.tasks)})
         told.append({"name": "POD_NAME", **_field("metadata.name")})
         told.append({"name": "NODE_NAME", **_field("spec.nodeName")})
         return [*told, *self.more]
-
-    def _url(self) -> str:
-        description = self.description
-        if not self.is_mounted:
-            return description.url or ""
-        return "/".join(part for part in (description.mount_path.rstrip("/"), description.prefix) if part)
 
     def _volume(self) -> Json:
         options = Why("implicit-dirs,metadata-cache:ttl-secs:0", "What another attempt wrote is seen at once.")
