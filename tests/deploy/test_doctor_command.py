@@ -121,6 +121,7 @@ def test_ctrl_c_leaves_no_gcloud_behind(tmp_path: Path) -> None:
     assert doctor.wait(10) != 0
     assert doctor.stderr is not None
     doctor.stderr.close()
+    until = time.monotonic() + 10
     while (left := _started_in(desk.folder)) and time.monotonic() < until:
         time.sleep(0.02)
     assert left == []

@@ -173,7 +173,9 @@ def test_what_is_generated_survives_maintenance_and_reclaims_and_can_be_removed(
         cut = [pod for pod in pods if disruptions(pod) or exit_code(pod) == 143]
         assert cut, f"{name} was not interrupted"
         # 137: what a Spot node leaves is 2.5 s here, which a busy machine may need to start a thread
-        assert {exit_code(pod) for pod in pods} <= ({0, 143} if name in ("on-gpu", "theirs") else {0, 137, 143}), name
+        codes = {exit_code(pod) for pod in pods} - {None}  # a reclaim may meet a pod before its container has begun
+        assert 0 in codes
+        assert codes <= ({0, 143} if name in ("on-gpu", "theirs") else {0, 137, 143}), name
         assert "failed" not in cluster.store.get("Job", name, NAMESPACE)["status"], name
     for name in ("on-gpu", "on-spot", "theirs"):
         last = lives.log(lives.of(name)[-1][-1])
