@@ -60,7 +60,7 @@ class World:
     there: set[str] = field(default_factory=set)
     calls: list[str] = field(default_factory=list)
     fails: dict[str, int] = field(default_factory=dict)
-    kill_at: int | None = None  # the number of a change, counted from 0: killed before it, or with .5 after it
+    kill_at: float | None = None  # the number of a change, counted from 0: killed before it, or with .5 after it
     changes: float = 0
     blind: bool = False
 

@@ -78,6 +78,8 @@ class RealPrograms:
         self._hung: set[str] = set()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
+        self._starting = threading.Lock()  # a program that starts while all are ended would be left behind
+        self._ended = False
 
     def found(self, program: str) -> bool:
         return shutil.which(program, path=self._env.get("PATH")) is not None
@@ -96,28 +98,31 @@ class RealPrograms:
         return asking.answer
 
     def end(self) -> None:
-        """Ends what still runs, when nobody waits for it any more."""
-        for process in list(self._running):
-            _kill(process)
+        """Ends what still runs, when nobody waits for it any more; nothing is started after it."""
+        with self._starting:
+            self._ended = True
+            for process in list(self._running):
+                _kill(process)
 
     def _start(self, argv: tuple[str, ...]) -> Answer:
         path = shutil.which(argv[0], path=self._env.get("PATH"))
         if path is None:
             return Answer(argv, failure="missing")
-        if argv[0] in self._hung:
-            return Answer(argv, failure="hung")
-        try:
-            process = subprocess.Popen(
-                [path, *argv[1:]],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=self._env,
-                start_new_session=True,  # gcloud is a shell script: what it started has to end with it
-            )
-        except OSError as error:
-            return Answer(argv, error=str(error), failure="failed")
-        self._running.add(process)
+        with self._starting:
+            if argv[0] in self._hung or self._ended:
+                return Answer(argv, failure="hung")
+            try:
+                process = subprocess.Popen(
+                    [path, *argv[1:]],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env=self._env,
+                    start_new_session=True,  # gcloud is a shell script: what it started has to end with it
+                )
+            except OSError as error:
+                return Answer(argv, error=str(error), failure="failed")
+            self._running.add(process)
         try:
             return self._hear(argv, process)
         finally:
