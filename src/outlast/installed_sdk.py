@@ -57,12 +57,17 @@ class InstalledSdk:
         found = shutil.which(self.program)
         return None if found is None else Path(found).resolve()
 
+    @property
+    def _roots(self) -> Sequence[Path]:
+        """Where the SDK's own files may be: above its bin folder, or one further up."""
+        return () if self.path is None else self.path.parents[1:3]
+
     @cached_property
     def version(self) -> str | None:
         """Such as "528.0.0"; None where it cannot be told."""
         if self.path is None:
             return None
-        for root in self.path.parents[1:3]:
+        for root in self._roots:
             if (root / "VERSION").is_file():
                 return (root / "VERSION").read_text(errors="replace").strip()
         said = re.search(r"Google Cloud SDK (\S+)", self._ask(("version",)) or "")
@@ -80,11 +85,11 @@ class InstalledSdk:
 
         An SDK that is not installed has no problems to tell of: ask `path` first.
         """
+        if self.path is None:
+            return []
         words = list(argv[1:] if argv and Path(argv[0]).name == self.program else argv)
         name = self._command_in(words)
         flags = self.command(name) if name else None
-        if self.path is None:
-            return []
         sdk = f"the SDK installed here ({self.version or 'of an unknown version'})"
         if flags is None:
             said = [word for word in words if not word.startswith("-")]
@@ -108,9 +113,7 @@ class InstalledSdk:
 
     @cached_property
     def _table(self) -> Mapping[str, Any] | None:
-        if self.path is None:
-            return None
-        for root in self.path.parents[1:3]:
+        for root in self._roots:
             file = root / "data" / "cli" / "gcloud_completions.py"
             try:
                 text = file.read_text(encoding="utf-8")

@@ -142,18 +142,26 @@ def read_text(path: Path, *, most_bytes: int) -> str:
 
 def parse_yaml(text: str, file: str) -> Key:
     """The whole document; raises SettingsError with the line where it is no YAML, or too much of it."""
+    nodes = parse_documents(text, file)
+    if not nodes:
+        raise SettingsError(f"{file}: it is empty")
+    if len(nodes) > 1:
+        line = nodes[1].start_mark.line + 1
+        raise SettingsError(f"{file}:{line}: this is no YAML: expected a single document, and a second one begins here")
+    return Key(file, "", nodes[0])
+
+
+def parse_documents(text: str, file: str) -> list[yaml.Node]:
+    """The nodes of all documents; raises SettingsError with the line where it is no YAML, or too much of it."""
     if len(text) > MOST_CHARACTERS:
         raise SettingsError(f"{file}: more than {MOST_CHARACTERS} characters are too many")
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        return list(yaml.compose_all(text, Loader=yaml.SafeLoader))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SettingsError(f"{file}:{line}: this is no YAML: {error.problem}") from error
     except (yaml.YAMLError, RecursionError) as error:
         raise SettingsError(f"{file}: this is no YAML: {error}") from error
-    if node is None:
-        raise SettingsError(f"{file}: it is empty")
-    return Key(file, "", node)
 
 
 def did_you_mean(said: str, known: Sequence[str]) -> str:

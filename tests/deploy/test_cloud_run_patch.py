@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outlast.deploy.cloud_run.patch import patched
+from outlast.deploy.cloud_run.patch import patch
 from outlast.deploy.description_file import description_from
 from outlast.errors import SettingsError
 
@@ -51,7 +51,7 @@ def _changes(old: str, new: str) -> tuple[list[str], list[str]]:
 
 
 def test_a_manifest_gets_what_survival_needs_and_nothing_else() -> None:
-    found = patched(_JOB, "job.yaml", _described(run_time="2d"))
+    found = patch(_JOB, "job.yaml", _described(run_time="2d"))
     removed, added = _changes(_JOB, found.text)
     assert removed == ["          maxRetries: 0", '            command: ["python", "train.py"]']
     assert added == [
@@ -74,19 +74,19 @@ def test_a_manifest_gets_what_survival_needs_and_nothing_else() -> None:
         "              volumeAttributes:",
         "                bucketName: example-bucket",
     ]
-    assert found.by_hand == []
-    again = patched(found.text, "job.yaml", _described(run_time="2d"))
-    assert (again.text, again.reasons, again.by_hand) == (found.text, [], [])
+    assert found.by_hand == ()
+    again = patch(found.text, "job.yaml", _described(run_time="2d"))
+    assert (again.text, again.changes, again.by_hand) == (found.text, (), ())
 
 
 def test_a_manifest_that_survives_stays_as_it_is() -> None:
-    found = patched(_GOOD, "job.yaml", None)
-    assert (found.text, found.reasons, found.by_hand) == (_GOOD, [], [])
+    found = patch(_GOOD, "job.yaml", None)
+    assert (found.text, found.changes, found.by_hand) == (_GOOD, (), ())
 
 
 def test_limits_are_kept_to() -> None:
     text = _GOOD.replace("43200", "604800").replace("maxRetries: 5", "maxRetries: 11")
-    assert _changes(text, patched(text, "job.yaml").text)[1] == [
+    assert _changes(text, patch(text, "job.yaml").text)[1] == [
         _GOOD.splitlines()[3].replace("maxRetries: 5", "maxRetries: 10").replace("'43200'", "'43200'")
     ]
 
@@ -101,24 +101,24 @@ def test_limits_are_kept_to() -> None:
 )
 def test_process_1_hears_and_hands_on(command: str, becomes: str) -> None:
     text = _GOOD.replace("[outlast, run, --], args: [python, t.py]", command).replace("command:\n  ", "command: ")
-    assert f"command: {becomes}" in patched(text, "job.yaml").text
+    assert f"command: {becomes}" in patch(text, "job.yaml").text
 
 
 @pytest.mark.parametrize("script", ["cd x && python t.py", "python t.py | tee log", "A=1 python t.py", "a; b", "x 'y"])
 def test_a_script_of_several_commands_is_told_and_left_alone(script: str) -> None:
     text = _GOOD.replace("[outlast, run, --], args: [python, t.py]", f'[sh, -c, "{script}"]')
-    found = patched(text, "job.yaml")
+    found = patch(text, "job.yaml")
     assert found.text == text
     assert "put `exec` before the last command" in found.by_hand[0]
 
 
 def test_what_only_the_author_can_change_is_told() -> None:
     text = _JOB.replace('            command: ["python", "train.py"]\n', "")
-    found = patched(text, "job.yaml")
+    found = patch(text, "job.yaml")
     assert any("Dockerfile" in one for one in found.by_hand)
     assert any("--url" in one for one in found.by_hand)
     memory = _GOOD.replace("gs://example-bucket/x", "/data/x")
-    assert "which no bucket is mounted at" in patched(memory, "job.yaml").by_hand[0]
+    assert "which no bucket is mounted at" in patch(memory, "job.yaml").by_hand[0]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_what_only_the_author_can_change_is_told() -> None:
 )
 def test_what_is_no_job_of_cloud_run_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match=r"job\.yaml"):
-        patched(text, "job.yaml")
+        patch(text, "job.yaml")
 
 
 def test_the_diff_of_the_command_is_one_that_patch_takes(tmp_path: Path) -> None:

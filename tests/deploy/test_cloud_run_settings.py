@@ -57,7 +57,7 @@ def test_timeout_and_retries_are_for_the_run_that_is_described(
 
 def test_a_run_that_one_execution_cannot_end_is_told() -> None:
     job = _job(hardware__gpu="nvidia-l4", run_time="60d")
-    assert any("execute the job again to go on, it resumes" in note for note in job.notes)
+    assert any("execute the job again to go on, it resumes" in note for note in job.warnings)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import yaml
 
 from outlast.containers.container import can_isolate
 from outlast.deploy.apply import Applying
-from outlast.deploy.cloud_run.patch import patched
+from outlast.deploy.cloud_run.patch import patch
 from outlast.deploy.cloud_run.steps import plan_for
 from outlast.deploy.description_file import load_description
 from outlast.deploy.plan import Plan
@@ -115,10 +115,10 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
         CloudRun(
             folder=source, images=images, buckets={"example-bucket": bucket}, environment=environment, scale=scale
         ) as emulated,
-        pytest.MonkeyPatch.context() as patch,
+        pytest.MonkeyPatch.context() as variables,
     ):
         for name, value in emulated.gcloud_environment().items():
-            patch.setenv(name, value)
+            variables.setenv(name, value)
         yield Cloud(emulated, plan, source, bucket)
 
 
@@ -171,8 +171,8 @@ def test_a_patched_manifest_is_taken_and_survives_what_it_did_not(cloud: Cloud) 
     steps = {step.name: step for step in cloud.plan.steps}
     theirs = _THEIRS.replace("IMAGE", steps["image"].makes[0].name)
     described = load_description(folder=cloud.source, arguments={"url": "gs://example-bucket/theirs"}).description
-    found = patched(theirs, "job.yaml", described)
-    assert found.by_hand == []
+    found = patch(theirs, "job.yaml", described)
+    assert found.by_hand == ()
     assert "maxRetries: 6          # never again" in found.text
     tools = InstalledTools(cloud.source)
     where = ("--region", "europe-west4", "--project", "example-project", "--quiet")

@@ -42,6 +42,20 @@ def _bindings(*bindings: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"id": "example-project", "type": "project", "policy": {"bindings": list(bindings)}}]
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("retries: 1\nrun_time: 5d", "1 retries are less than the"),
+        ("retries: 10\nrun_time: 60d", "execute the job again to go on"),
+        ("measured: {{state_size: 20Gi}}", "memory 32Gi has no room"),
+    ],
+)
+def test_what_may_keep_a_job_from_its_end_is_no_ok(tmp_path: Path, line: str, said: str) -> None:
+    found = _one(tmp_path, "description", CLOUD_RUN.replace("measured: {{save_time: 3s}}\n", f"{line}\n"))
+    assert found.state == "unknown"
+    assert said in found.why
+
+
 def test_where_all_is_well_nothing_else_is_said(tmp_path: Path) -> None:
     found = _all(tmp_path, CLOUD_RUN)
     assert states(found) == {}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from doctor_desk import CLOUD_RUN, URL, Desk, answers
 
-from outlast.deploy.doctor.entry_points import judge
+from outlast.deploy.doctor.entry_points import entry_of, judge
 
 _HEARING = [
     ["outlast", "run", "--", "python", "train.py"],
@@ -25,21 +25,25 @@ _HEARING = [
     ["/bin/sh", "-c", "cd /app && exec tini -- python train.py"],
     ["bash", "-c", "outlast run -- python train.py"],
     ["bash", "-euxc", "cd /app; outlast run -- python train.py"],
+    ["bash", "-c", "outlast run -- python train.py; "],
+    ["torchrun", "train.py"],
 ]
 _DEAF = [
-    ["sh", "-c", "python train.py"],
-    ["/bin/sh", "-c", "outlast run -- python train.py"],
-    ["sh", "-c", "exec python a.py && python b.py"],
+    ["dash", "-c", "python train.py"],
+    ["/bin/dash", "-c", "outlast run -- python train.py"],
+    ["dash", "-c", "exec python a.py && python b.py"],
     ["bash", "-c", "outlast run -- python train.py | tee log"],
     ["bash", "-c", "outlast run -- python train.py &"],
-    ["bash", "-c", "outlast run -- python train.py; "],
 ]
 _LATE = [
     ["python", "train.py"],
     ["/usr/local/bin/python3.11", "-u", "train.py"],
     ["bash", "-c", "exec python train.py"],
 ]
-_UNCLEAR = [[], ["npm", "start"], ["bash", "run.sh"], ["sh", "-c", "echo 'unclosed"], ["env"], ["torchrun", "train.py"]]
+_UNCLEAR = [
+    [], ["npm", "start"], ["bash", "run.sh"], ["sh", "-c", "echo 'unclosed"], ["env"], ["./a-program"],
+    ["sh", "-c", "python train.py"],  # bash would become it, dash not; the image's name does not tell
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -52,7 +56,14 @@ _UNCLEAR = [[], ["npm", "start"], ["bash", "run.sh"], ["sh", "-c", "echo 'unclos
     ],
 )
 def test_each_way_to_start_a_program_is_known_for_what_it_does_with_sigterm(argv: list[str], verdict: str) -> None:
-    assert judge(argv).verdict == verdict, judge(argv)
+    judged = judge(entry_of(argv, image="registry.example/train:1"))
+    assert judged.verdict == verdict, judged
+
+
+def test_the_name_of_an_image_may_tell_its_shell() -> None:
+    argv = ["sh", "-c", "outlast run -- python train.py"]
+    assert judge(entry_of(argv, image="python:3.12-slim")).verdict == "deaf"
+    assert judge(entry_of(argv, image="python:3.12-alpine")).verdict == "hears"
 
 
 _SLEEPER = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(9)); print(1, flush=True); time.sleep(20)"
@@ -76,7 +87,8 @@ def test_the_verdict_on_a_shell_is_what_the_shell_does(tmp_path: Path, shell: st
     with suppress(ProcessLookupError):  # what a deaf shell has left running
         os.killpg(process.pid, signal.SIGKILL)
     process.stdout.close()
-    said = judge([shell, "-c", line.replace(sys.executable, "outlast run -- python")]).verdict
+    started = [shell, "-c", line.replace(sys.executable, "outlast run -- python")]
+    said = judge(entry_of(started, image="")).verdict
     assert (said == "hears") == heard
 
 
@@ -120,7 +132,7 @@ def test_the_dockerfile_of_the_source_decides(tmp_path: Path, dockerfile: str | 
     ("config", "state"),
     [
         ({"Entrypoint": ["outlast", "run", "--"], "Cmd": ["python", "train.py"]}, "ok"),
-        ({"Entrypoint": ["/bin/sh", "-c", "python train.py"], "Cmd": None}, "bad"),
+        ({"Entrypoint": ["/bin/sh", "-c", "python train.py | tee log"], "Cmd": None}, "bad"),
         ({"Entrypoint": None, "Cmd": ["python3"]}, "unknown"),
     ],
 )

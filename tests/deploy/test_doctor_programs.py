@@ -56,6 +56,17 @@ def _runs(pid: int) -> bool:
         return False
 
 
+def test_nothing_is_started_once_all_are_ended(tmp_path: Path) -> None:
+    """Ctrl-C comes while other threads are about to ask."""
+    script = tmp_path / "late"
+    script.write_text(f"#!/bin/sh\necho started > {tmp_path / 'trace'}\n")
+    script.chmod(0o755)
+    programs = RealPrograms({"PATH": str(tmp_path)})
+    programs.end()
+    assert programs.ask("late").failure == "hung"
+    assert not (tmp_path / "trace").exists()
+
+
 def test_a_hung_gcloud_costs_its_limit_once_and_the_other_checks_are_made(tmp_path: Path) -> None:
     desk = _desk(tmp_path).says("gcloud", sleep=60)
     began = time.monotonic()

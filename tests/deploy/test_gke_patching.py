@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlast.deploy.description_file import read_description
-from outlast.deploy.gke.patching import Patched, patch
+from outlast.deploy.gke.patching import patch
+from outlast.deploy.patched import Patched
 from outlast.errors import SettingsError
 
 Json = dict[str, Any]

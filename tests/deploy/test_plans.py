@@ -11,8 +11,42 @@ from outlast.deploy.apply import Applying, write_file
 from outlast.deploy.plan import NAME, Command, Listing, Made, Plan, Probe, Step, WrittenFile, shell_script
 from outlast.deploy.record import Record, opened, record_path
 from outlast.deploy.teardown import Removal, tear_down, what_to_remove
-from outlast.deploy.tools import Answer
+from outlast.deploy.tools import Answer, says_it_is_there
 from outlast.errors import DeploymentStopped, SettingsError
+
+
+def _says(errors: str) -> bool:
+    return says_it_is_there(Probe(("gcloud", "describe")), Answer(1, "", errors))
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        "ERROR: (gcloud.storage.buckets.describe) gs://example not found: 404.",
+        "ERROR: (gcloud.artifacts) NOT_FOUND: Requested entity was not found.",
+        "ERROR: (gcloud.run.jobs.describe) Cannot find job [train]",
+        "ERROR: (gcloud.container) ResponseError: code=404, message=gone",
+        "ERROR: HTTPError 404: no such policy",
+        "ERROR: (gcloud.storage.ls) One or more URLs matched no objects.",
+        'Error from server (NotFound): jobs.batch "train" not found',
+    ],
+)
+def test_a_tool_that_says_so_is_believed_that_a_thing_is_not_there(errors: str) -> None:
+    assert not _says(errors)
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        "ERROR: (gcloud.run.jobs.describe) PERMISSION_DENIED: Permission denied on project 104041.",
+        "ERROR: (gcloud.storage.buckets.describe) HTTPError 403: no access to project images-404.",
+        "ERROR: gcloud crashed (ConnectionError): port 4040",
+    ],
+)
+def test_a_404_in_a_name_or_a_number_is_not_taken_for_absence(errors: str) -> None:
+    """A teardown would forget what is still there, and still billed."""
+    with pytest.raises(DeploymentStopped, match="cannot be told what is there"):
+        _says(errors)
 
 
 class Killed(BaseException):
@@ -26,7 +60,7 @@ class World:
     there: set[str] = field(default_factory=set)
     calls: list[str] = field(default_factory=list)
     fails: dict[str, int] = field(default_factory=dict)
-    kill_at: int | None = None  # the number of a change, counted from 0: killed before it, or with .5 after it
+    kill_at: float | None = None  # the number of a change, counted from 0: killed before it, or with .5 after it
     changes: float = 0
     blind: bool = False
 

@@ -19,9 +19,9 @@ from outlast.registry import open_store
 _EXAMPLE = Path(__file__).parents[2] / "examples" / "digits.py"
 
 
-def test_init_writes_here_unless_told_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_is_written_here_unless_told_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert CliRunner().invoke(init, []).exit_code == 0
+    assert CliRunner().invoke(init, ["--example"]).exit_code == 0
     assert (tmp_path / "digits.py").read_bytes() == _EXAMPLE.read_bytes()
 
 

@@ -3,17 +3,20 @@
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from outlast.cli.lazy_group import LazyGroup
+from outlast.cli.settings_given import settings_given
 from outlast.deploy.apply import write_file
 from outlast.deploy.asking import Desk, apply_plan, files_folder, interactive, remove_all, write_plan
+from outlast.deploy.description import Description
 from outlast.deploy.description_file import Argument, Described, find_description, load_description
 from outlast.deploy.linted import left_over, of_program
+from outlast.deploy.patched import Patched
 from outlast.deploy.plan import Plan, WrittenFile, shell_script
 from outlast.deploy.tools import InstalledTools
 from outlast.deploy.yaml_edits import unified_diff
@@ -78,13 +81,35 @@ def deploy_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def described_by(file: Path | None, settings: tuple[str, ...], options: Mapping[str, Any]) -> Described:
-    """The description of the file, or of this folder; what was given on the command line beats it."""
-    return load_description(file, arguments=_given(settings, options))
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a command does with a description (its plan, for a folder of files), and with a manifest that exists.
+
+    `taken_by`: the command that deploys such a manifest.
+    """
+
+    name: str
+    plan: Callable[[Described, Path], Plan]
+    patch: Callable[[str, str, Description | None], Patched]
+    taken_by: str
 
 
-def described_for_patch(file: Path | None, settings: tuple[str, ...], options: Mapping[str, Any]) -> Described | None:
-    """The same, for a manifest that says itself what runs; None where nobody describes anything."""
+def deploy_to(target: Target, file: Path | None, settings: tuple[str, ...], options: Mapping[str, Any]) -> None:
+    """Does what the options say: prints, writes, applies or removes a deployment, or patches a manifest."""
+    _check_actions(options, target)
+    if options["patch"] is not None:
+        _patch(target, options["patch"], _described_for_patch(file, settings, options), options)
+        return
+    described = load_description(file, arguments=_given(settings, options))
+    if options["teardown"]:
+        _tear_down(target, described, options)
+        return
+    files = files_folder(described.folder, target.name, described.description.name, options["out"])
+    _run_plan(target.plan(described, files), described, files, options)
+
+
+def _described_for_patch(file: Path | None, settings: tuple[str, ...], options: Mapping[str, Any]) -> Described | None:
+    """The description beside a manifest, which says itself what runs; None where nobody describes anything."""
     given = _given(settings, options)
     if file is not None or find_description(Path()) is not None:
         return load_description(file, arguments=given)
@@ -95,16 +120,10 @@ def described_for_patch(file: Path | None, settings: tuple[str, ...], options: M
 
 
 def _given(settings: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Argument]:
-    given: dict[str, Argument] = {key: options[key] for key, _ in _SETTINGS.values() if options.get(key) is not None}
-    for one in settings:
-        key, equals, value = one.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{one!r} is not KEY=VALUE", param_hint="--set")
-        given[key] = value
-    return given
+    return settings_given(settings, {key: options[key] for key, _ in _SETTINGS.values()})
 
 
-def check_actions(options: Mapping[str, Any]) -> None:
+def _check_actions(options: Mapping[str, Any], target: Target) -> None:
     """Raises UsageError for options that make no sense together."""
     actions = [f"--{name}" for name in _ACTIONS if options[name]]
     if len(actions) > 1:
@@ -113,9 +132,11 @@ def check_actions(options: Mapping[str, Any]) -> None:
         raise click.UsageError("--teardown needs no --out and no --patch: it goes by the record of what was made")
     if options["diff"] and not options["patch"]:
         raise click.UsageError("--diff shows what --patch EXISTING would change")
+    if options["patch"] and options["apply"]:
+        raise click.UsageError(f"--patch writes a manifest; deploy it with `{target.taken_by}`")
 
 
-def desk(*, yes: bool) -> Desk:
+def _desk(*, yes: bool) -> Desk:
     """Talks on standard error; asks only where somebody sits."""
 
     def say(line: str) -> None:
@@ -127,58 +148,57 @@ def desk(*, yes: bool) -> Desk:
     return Desk(say, ask if interactive() else None, yes)
 
 
-def run_plan(plan: Plan, described: Described, options: Mapping[str, Any]) -> None:
+def _run_plan(plan: Plan, described: Described, files: Path, options: Mapping[str, Any]) -> None:
     """Prints, writes or applies it, as the options say; what lint finds in the program is told before."""
     plan = replace(plan, notes=(*plan.notes, *of_program(described)))
-    files = files_folder(described.folder, plan.target, plan.name, options["out"])
     if options["out"] is not None:
         for path in write_plan(plan, files):
             click.echo(f"wrote {os.path.normpath(path)}", err=True)
     if options["apply"]:
-        tools, talk = InstalledTools(files), desk(yes=options["yes"])
+        tools, talk = InstalledTools(files), _desk(yes=options["yes"])
         if not apply_plan(plan, tools, talk, folder=described.folder, files=files, sdk=InstalledSdk()):
             raise click.Abort
     elif options["out"] is None:
         click.echo(shell_script(plan, folder=str(files)), nl=False)
 
 
-def run_teardown(target: str, described: Described, options: Mapping[str, Any]) -> None:
-    """Removes what was made of the job."""
+def _tear_down(target: Target, described: Described, options: Mapping[str, Any]) -> None:
     keep = ("bucket",) if options["keep_bucket"] else ()
-    tools, talk, name = InstalledTools(described.folder), desk(yes=options["yes"]), described.description.name
-    if remove_all(target, name, tools, talk, folder=described.folder, keep=keep) is None:
+    tools, talk, name = InstalledTools(described.folder), _desk(yes=options["yes"]), described.description.name
+    if remove_all(target.name, name, tools, talk, folder=described.folder, keep=keep) is None:
         raise click.Abort
 
 
-def write_patched(old: str, new: str, existing: Path, options: Mapping[str, Any]) -> Path | None:
-    """Shows or writes a patched manifest; where it was written, None if it was not."""
+def _patch(target: Target, existing: Path, described: Described | None, options: Mapping[str, Any]) -> None:
+    """Shows or writes the patched manifest, and what lint finds in it still; leaves with 1 if errors are left."""
+    old = _text_of(existing)
+    found = target.patch(old, str(existing), None if described is None else described.description)
+    for change in found.changes:
+        click.echo(f"outlast: {change}", err=True)
     if options["diff"]:
-        click.echo(unified_diff(old, new, str(existing)), nl=False)
-        return None
-    if options["out"] is None:
-        click.echo(new, nl=False)
-        return None
-    if (options["out"] / existing.name).resolve() == existing.resolve():
-        raise SettingsError(f"--out {options['out']} is the folder of {existing} itself, which is not written over")
-    path = write_file(WrittenFile(path=Path(existing.name), text=new), options["out"], over=False)
-    click.echo(f"wrote {path}", err=True)
-    return path
+        click.echo(unified_diff(old, found.text, str(existing)), nl=False)
+    elif options["out"] is None:
+        click.echo(found.text, nl=False)
+    else:
+        click.echo(f"wrote {_written(found.text, existing, options['out'])}", err=True)
+    errors, warnings = left_over(found.text, str(existing))
+    by_hand = [*found.by_hand, *errors]
+    for left in by_hand:
+        click.echo(f"outlast: by hand: {left}", err=True)
+    for warning in warnings:
+        click.echo(f"outlast: left as it is: {warning}", err=True)
+    if by_hand:
+        sys.exit(1)
 
 
-def read_manifest(existing: Path) -> str:
-    """The text of a manifest that is there. Raises SettingsError."""
+def _written(text: str, existing: Path, out: Path) -> Path:
+    if (out / existing.name).resolve() == existing.resolve():
+        raise SettingsError(f"--out {out} is the folder of {existing} itself, which is not written over")
+    return write_file(WrittenFile(path=Path(existing.name), text=text), out, over=False)
+
+
+def _text_of(existing: Path) -> str:
     try:
         return read_text(existing, most_bytes=4 * MOST_CHARACTERS)
     except OSError as error:
         raise SettingsError(f"--patch {existing}: it cannot be read: {error.strerror or error}") from error
-
-
-def leave_unwritten(reasons: list[str], text: str, existing: Path) -> None:
-    """Tells what could not be changed, and what lint still finds; leaves with 1 if there is more than warnings."""
-    errors, warnings = left_over(text, str(existing))
-    for reason in (*reasons, *errors):
-        click.echo(f"outlast: by hand: {reason}", err=True)
-    for warning in warnings:
-        click.echo(f"outlast: left as it is: {warning}", err=True)
-    if reasons or errors:
-        sys.exit(1)

@@ -6,21 +6,12 @@ from typing import Any
 
 import click
 
-from outlast.cli.deploy import (
-    check_actions,
-    deploy_options,
-    described_by,
-    described_for_patch,
-    leave_unwritten,
-    read_manifest,
-    run_plan,
-    run_teardown,
-    write_patched,
-)
-from outlast.deploy.asking import files_folder
-from outlast.deploy.gke.patching import patch as patched
+from outlast.cli.deploy import Target, deploy_options, deploy_to
+from outlast.deploy.description_file import Described
+from outlast.deploy.gke.patching import patch
 from outlast.deploy.gke.pools import knows_shutdown_budget
 from outlast.deploy.gke.target import TARGET, GkeTarget, Options
+from outlast.deploy.plan import Plan
 from outlast.deploy.tools import InstalledTools
 
 _CONTEXT = "Of the kubeconfig. Default: the cluster's own, made by gcloud; the current one where none is described."
@@ -36,7 +27,6 @@ _MOST_PORT = 65535
 @click.option("--metrics-port", metavar="N", type=click.IntRange(1, _MOST_PORT), help=_METRICS)
 def gke(
     file: Path | None,
-    patch: Path | None,
     settings: tuple[str, ...],
     *,
     context: str | None,
@@ -54,30 +44,13 @@ def gke(
 
     Example: outlast deploy gke --set kubernetes.cluster=training --out deployment
     """
-    options["patch"] = patch
-    check_actions(options)
-    if patch is not None:
-        _patch(patch, file, settings, options)
-        return
-    described = described_by(file, settings, options)
-    if options["teardown"]:
-        run_teardown(TARGET, described, options)
-        return
-    files = files_folder(described.folder, TARGET, described.description.name, options["out"])
-    target = GkeTarget(described, Options(context=context, node_notices=node_notices, metrics_port=metrics_port), files)
-    asks = target.cluster if target.makes_pool and target.grace.long_shutdown else None
-    if asks is not None and not knows_shutdown_budget(asks, InstalledTools(described.folder)):
-        target = replace(target, options=replace(target.options, long_shutdown=False))
-    run_plan(target.plan(), described, options)
 
+    def plan(described: Described, files: Path) -> Plan:
+        asked = Options(context=context, node_notices=node_notices, metrics_port=metrics_port)
+        target = GkeTarget(described, asked, files)
+        asks = target.cluster if target.makes_pool and target.grace.long_shutdown else None
+        if asks is not None and not knows_shutdown_budget(asks, InstalledTools(described.folder)):
+            target = replace(target, options=replace(asked, long_shutdown=False))
+        return target.plan()
 
-def _patch(existing: Path, file: Path | None, settings: tuple[str, ...], options: dict[str, Any]) -> None:
-    if options["apply"]:
-        raise click.UsageError("--patch writes a manifest; apply it with `kubectl apply --filename`")
-    described = described_for_patch(file, settings, options)
-    old = read_manifest(existing)
-    found = patched(old, str(existing), None if described is None else described.description)
-    for change in found.changes:
-        click.echo(f"outlast: {change}", err=True)
-    write_patched(old, found.text, existing, options)
-    leave_unwritten(list(found.by_hand), found.text, existing)
+    deploy_to(Target(TARGET, plan, patch, "kubectl apply --filename"), file, settings, options)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from outlast.cli.settings_given import settings_given
 from outlast.deploy.asking import interactive
 from outlast.deploy.cloud_run.settings import check_hardware
 from outlast.deploy.description import DEFAULT_FILE
@@ -71,13 +72,7 @@ for _option, (_, _said) in _OPTIONS.items():
 
 def _given(settings: tuple[str, ...], options: dict[str, Any]) -> dict[str, Argument]:
     said = {key: options[option.strip("-").replace("-", "_")] for option, (key, _) in _OPTIONS.items()}
-    given: dict[str, Argument] = {key: value for key, value in said.items() if value is not None}
-    for one in settings:
-        key, equals, value = one.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{one!r} is not KEY=VALUE", param_hint="--set")
-        given[key] = value
-    return given
+    return settings_given(settings, said)
 
 
 def _completed(given: dict[str, Argument], folder: Path) -> dict[str, Argument]:

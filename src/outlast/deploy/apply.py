@@ -107,17 +107,23 @@ class Applying:
         raise DeploymentStopped(f"{command.shown} left with {code}{missing}")
 
 
+def refuse_another_text(file: WrittenFile, folder: Path) -> None:
+    """Raises SettingsError where something else is in the file's place."""
+    target = folder / file.path
+    if target.exists() and (not target.is_file() or target.read_text(errors="replace") != file.text):
+        raise SettingsError(
+            f"{target} exists already with another text and was left as it is; remove it, or name a new folder"
+        )
+
+
 def write_file(file: WrittenFile, folder: Path, *, over: bool = True) -> Path:
     """Writes a file of a plan, whole or not at all. Raises SettingsError, unless `over`, where another text is."""
     target = folder / file.path
     try:
-        if target.exists():
-            if target.read_text(errors="replace") == file.text:
-                return target
-            if not over:
-                raise SettingsError(
-                    f"{target} exists already with another text and was left as it is; remove it, or name a new folder"
-                )
+        if not over:
+            refuse_another_text(file, folder)
+        if target.is_file() and target.read_text(errors="replace") == file.text:
+            return target
         target.parent.mkdir(parents=True, exist_ok=True)
         half = target.with_name(f".{target.name}.{os.getpid()}")
         half.write_text(file.text)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from outlast.deploy.apply import Applying, write_file
+from outlast.deploy.apply import Applying, refuse_another_text, write_file
 from outlast.deploy.plan import Plan, WrittenFile, shell_script, teardown_script
 from outlast.deploy.record import FOLDER, opened, record_path
 from outlast.deploy.teardown import Removal, tear_down, what_to_remove
@@ -46,22 +46,15 @@ def write_plan(plan: Plan, out: Path) -> list[Path]:
     )
     every = (*plan.files, *scripts)
     for file in every:
-        target = out / file.path
-        if (
-            target.exists()
-            and not file.over
-            and (not target.is_file() or target.read_text(errors="replace") != file.text)
-        ):
-            raise SettingsError(
-                f"{target} exists already with another text and was left as it is; remove it, or name a new folder"
-            )
+        if not file.over:
+            refuse_another_text(file, out)
     return [write_file(file, out, over=file.over) for file in every]
 
 
 def apply_plan(plan: Plan, tools: Tools, desk: Desk, *, folder: Path, files: Path, sdk: InstalledSdk) -> bool:
     """Runs the plan after it was agreed to; False if it was not. Raises DeploymentStopped as `Applying.run` does."""
     _refuse_what_the_sdk_lacks(plan, sdk)
-    for line in (*plan.notes, *plan.exposure):
+    for line in plan.said_first:
         desk.say(line)
     desk.say("steps: " + ", ".join(step.name for step in plan.steps))
     spends = any(step.spends for step in plan.steps)

@@ -230,6 +230,11 @@ class Description:
         return "" if self.bucket is None else (self.url or "").removeprefix("gs://").partition("/")[2].strip("/")
 
     @property
+    def mounted_folder(self) -> str:
+        """Where the checkpoints are in a container that mounts the bucket."""
+        return f"{self.mount_path.rstrip('/')}/{self.prefix}".rstrip("/")
+
+    @property
     def full_command(self) -> tuple[str, ...]:
         """What the container runs: the command, or the batch worker's."""
         return self.command or (self.batch.command if self.batch else ())

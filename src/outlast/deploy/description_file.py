@@ -66,10 +66,9 @@ def load_description(
         )
     keys = {} if found is None else _keys_of_file(found)
     for path, said in (arguments or {}).items():
-        if path not in _READERS:
-            raise SettingsError(f"{path!r} is no setting of a job{did_you_mean(path, list(_READERS))}")
+        key = _argument(path, said)
         if said:
-            keys[path] = Key("argument", path, _argument_node(said))
+            keys[path] = key
         else:
             keys.pop(path, None)
     return Described(_build(keys, str(found or "arguments")), found.parent if found else folder, found)
@@ -82,7 +81,7 @@ def read_description(text: str, file: str = DEFAULT_FILE) -> Description:
 
 def description_from(arguments: Mapping[str, Argument]) -> Description:
     """A description that arguments alone make, whatever file there is. Raises SettingsError."""
-    keys = {path: Key("argument", path, _argument_node(said)) for path, said in arguments.items() if said}
+    keys = {path: _argument(path, said) for path, said in arguments.items() if said}
     return _build(keys, "arguments")
 
 
@@ -101,6 +100,13 @@ def _text_of(file: Path) -> str:
         return read_text(file, most_bytes=4 * MOST_CHARACTERS)
     except OSError as error:
         raise SettingsError(f"{file} cannot be read: {error.strerror or error}") from error
+
+
+def _argument(path: str, said: Argument) -> Key:
+    """The key of a setting that stands in no file. Raises SettingsError for one that nobody knows."""
+    if path not in _READERS:
+        raise SettingsError(f"{path!r} is no setting of a job{did_you_mean(path, list(_READERS))}")
+    return Key("argument", path, _argument_node(said))
 
 
 def _argument_node(said: Argument) -> yaml.Node:

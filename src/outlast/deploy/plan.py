@@ -1,20 +1,16 @@
 """What a deployment is, whatever the target: ordered steps: files, commands, what they make and how it is undone."""
 
+import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-# What tools say of a thing that is not there, in lower case: gcloud (API errors, `storage`, `run`) and kubectl.
-ABSENT_SAYS = (
-    "not_found",
-    "not found",
-    "notfound",
-    "does not exist",
-    "cannot find",
-    "could not find",
-    "404",
-    "matched no objects",
+# What tools say of a thing that is not there: gcloud 528 (API errors, `storage`, `run`) and kubectl 1.32 (2026-11-30).
+# A bare 404 may as well be the end of a project's name or number.
+_ABSENT = re.compile(
+    r"not[_ ]?found|does not exist|cannot find|could not find|matched no objects|\bHTTPError 404\b|\bcode[=:] ?404\b",
+    re.IGNORECASE,
 )
 
 
@@ -57,7 +53,6 @@ class Probe:
 
     argv: tuple[str, ...]
     line: str | None = None
-    absent_says: tuple[str, ...] = ABSENT_SAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +115,17 @@ class Step:
 class Plan:
     """Everything that one deployment does. `target` and `name` are those of its record.
 
-    `notes` are for the reader before anything runs; `exposure` is the most that it can cost, in words.
+    `notes` are for the reader before anything runs; `warnings` say what may keep the job from its end; `exposure` is
+    the most that it can cost, in words. `after`: commands to go on with.
     """
 
     target: str
     name: str
     steps: tuple[Step, ...]
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     exposure: tuple[str, ...] = ()
-    after: tuple[str, ...] = field(default=())
+    after: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [step.name for step in self.steps]
@@ -136,8 +133,18 @@ class Plan:
             raise ValueError(f"two steps of one name in {names}")
 
     @property
+    def said_first(self) -> tuple[str, ...]:
+        """What people read before they agree to it."""
+        return (*self.notes, *self.warnings, *self.exposure)
+
+    @property
     def files(self) -> tuple[WrittenFile, ...]:
         return tuple(file for step in self.steps for file in step.files)
+
+
+def says_absent(errors: str) -> bool:
+    """Whether a tool's complaint is that what was asked for is not there."""
+    return _ABSENT.search(errors) is not None
 
 
 def shell_script(plan: Plan, *, folder: str | None = None) -> str:
@@ -146,7 +153,7 @@ def shell_script(plan: Plan, *, folder: str | None = None) -> str:
     `folder`: it makes that folder and writes the files there itself; None: it stands beside its files.
     """
     lines = ["#!/bin/sh", f"# Deploys {plan.name} ({plan.target}). Written by `outlast deploy`; yours to change."]
-    lines += [f"# {note}" for note in (*plan.notes, *plan.exposure)]
+    lines += [f"# {note}" for note in plan.said_first]
     lines += ["set -eu"]
     lines += ['cd "$(dirname "$0")"'] if folder is None else _into(folder)
     for step in plan.steps:

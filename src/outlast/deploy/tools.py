@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from outlast.deploy.plan import Command, Probe
+from outlast.deploy.plan import Command, Probe, says_absent
 from outlast.errors import DeploymentStopped
 
 _PAUSE_SECONDS = 3.0
@@ -72,7 +72,7 @@ def says_it_is_there(probe: Probe, answer: Answer) -> bool:
     """The same, of an answer to the probe."""
     if answer.code == 0:
         return probe.line is None or probe.line in answer.output.splitlines()
-    if any(word in answer.errors.lower() for word in probe.absent_says):
+    if says_absent(answer.errors):
         return False
     raise DeploymentStopped(
         f"it cannot be told what is there: {Command(probe.argv).shown} left with {answer.code}: "

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from outlast.errors import SettingsError
-from outlast.yaml_keys import MOST_CHARACTERS
+from outlast.yaml_keys import parse_documents
 
 Path = tuple[str | int, ...]
 
@@ -19,7 +19,7 @@ Path = tuple[str | int, ...]
 def load_documents(text: str, file: str) -> list[Any]:
     """The data of each document. Raises SettingsError with the line for what is no YAML, or too much of it."""
     try:
-        return [_load(node) for node in _nodes(text, file)]
+        return [_load(node) for node in parse_documents(text, file)]
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise SettingsError(f"{file}: this cannot be read: {error}") from error
 
@@ -28,7 +28,7 @@ def set_in(text: str, path: Path, value: object, *, document: int = 0, file: str
     """The text with the value at `path`; the mappings on the way are made where they are missing."""
     if not path:
         raise ValueError("a path names at least one key")
-    node, found = _deepest(_nodes(text, file)[document], path)
+    node, found = _deepest(parse_documents(text, file)[document], path)
     if found == len(path):
         changed = _replaced(text, node, value)
     else:
@@ -42,7 +42,7 @@ def add_to(
     text: str, path: Path, item: object, *, first: bool = False, document: int = 0, file: str = "the manifest"
 ) -> str:
     """The text with one more item in the list at `path`, at its end unless `first`; the list is made if missing."""
-    node, found = _deepest(_nodes(text, file)[document], path)
+    node, found = _deepest(parse_documents(text, file)[document], path)
     if found < len(path) or not isinstance(node, yaml.SequenceNode) or not node.value:
         return set_in(text, path, [item], document=document, file=file)
     items = [*_load(node)]
@@ -54,7 +54,7 @@ def add_to(
 
 def remove_in(text: str, path: Path, *, document: int = 0, file: str = "the manifest") -> str:
     """The text without the key, or the item of a list, at `path`."""
-    parent, found = _deepest(_nodes(text, file)[document], path[:-1])
+    parent, found = _deepest(parse_documents(text, file)[document], path[:-1])
     if found < len(path) - 1 or path[-1] not in _children(parent):
         return text
     changed = _without(text, parent, path[-1])
@@ -73,18 +73,6 @@ def unified_diff(old: str, new: str, file: str) -> str:
 
 
 # --- finding ----------------------------------------------------------------------------------------
-
-
-def _nodes(text: str, file: str) -> list[yaml.Node]:
-    if len(text) > MOST_CHARACTERS:
-        raise SettingsError(f"{file}: more than {MOST_CHARACTERS} characters are too many to change")
-    try:
-        return list(yaml.compose_all(text, Loader=yaml.SafeLoader))
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise SettingsError(f"{file}:{line}: this is no YAML: {error.problem}") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        raise SettingsError(f"{file}: this is no YAML: {error}") from error
 
 
 def _load(node: yaml.Node) -> Any:

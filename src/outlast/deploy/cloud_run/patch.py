@@ -7,6 +7,8 @@ from typing import Any
 from outlast.deploy.cloud_run.manifest import VOLUME
 from outlast.deploy.cloud_run.settings import wanted_retries
 from outlast.deploy.description import Description
+from outlast.deploy.patched import Patched
+from outlast.deploy.plain_data import at
 from outlast.deploy.yaml_edits import add_to, load_documents, set_in
 from outlast.errors import SettingsError
 from outlast.platforms.cloud_run import CloudRunPlatform
@@ -29,15 +31,15 @@ _FREE_PATHS = ("/checkpoints", "/outlast-checkpoints")
 
 
 @dataclass(slots=True)
-class Patched:
-    """The new text; why each change was made; what only the author can change."""
+class _Manifest:
+    """The file while it is changed."""
 
     text: str
-    reasons: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
     by_hand: list[str] = field(default_factory=list)
 
 
-def patched(text: str, file: str, described: Description | None = None) -> Patched:
+def patch(text: str, file: str, described: Description | None = None) -> Patched:
     """The manifest, changed. `described` tells what the manifest cannot: the run time, the checkpoints' place.
 
     Raises SettingsError for a text that is no YAML, or holds no job of Cloud Run.
@@ -49,10 +51,10 @@ def patched(text: str, file: str, described: Description | None = None) -> Patch
         if any(isinstance(one, dict) and one.get("kind") in _OF_KUBERNETES for one in documents):
             says = f"it is for Kubernetes: `outlast deploy gke --patch {file}`"
         raise SettingsError(f"{file}: there is no Job of run.googleapis.com/v1 in it, so nothing is changed; {says}")
-    found = Patched(text)
+    found = _Manifest(text)
     for number in jobs:
         _Patch(found, file, number, described).run()
-    return found
+    return Patched(found.text, tuple(found.changes), tuple(found.by_hand))
 
 
 def _is_job(document: Any) -> bool:
@@ -65,7 +67,7 @@ def _is_job(document: Any) -> bool:
 class _Patch:
     """The changes to one document of a file."""
 
-    found: Patched
+    found: _Manifest
     file: str
     document: int
     described: Description | None
@@ -81,17 +83,11 @@ class _Patch:
 
     def at(self, *path: str | int) -> Any:
         """The value there now, None where there is none."""
-        value: Any = load_documents(self.found.text, self.file)[self.document]
-        for name in path:
-            try:
-                value = value[name]
-            except (KeyError, IndexError, TypeError):
-                return None
-        return value
+        return at(load_documents(self.found.text, self.file)[self.document], path)
 
     def set(self, path: tuple[str | int, ...], value: object, why: str) -> None:
         self.found.text = set_in(self.found.text, path, value, document=self.document, file=self.file)
-        self.found.reasons.append(f"{path[-1]}: {why}")
+        self.found.changes.append(f"{path[-1]}: {why}")
 
     @property
     def gpu(self) -> bool:
@@ -167,7 +163,7 @@ class _Patch:
         for word in ("--", "run", "outlast"):
             text = add_to(text, (*_CONTAINER, "command"), word, first=True, document=self.document, file=self.file)
         self.found.text = text
-        self.found.reasons.append(f"command: {why}")
+        self.found.changes.append(f"command: {why}")
 
     @staticmethod
     def _script(command: list[Any], args: list[Any]) -> tuple[tuple[str | int, ...], str] | None:
@@ -201,7 +197,7 @@ class _Patch:
         path = (*_CONTAINER, "env")
         variable = {"name": "OUTLAST_URL", "value": url}
         self.found.text = add_to(self.found.text, path, variable, document=self.document, file=self.file)
-        self.found.reasons.append("OUTLAST_URL: the checkpoints' place; the container's own files are gone with it")
+        self.found.changes.append("OUTLAST_URL: the checkpoints' place; the container's own files are gone with it")
 
     def _writable(self) -> None:
         for number, volume in enumerate(self.at(*_TASK, "volumes") or []):
@@ -235,13 +231,13 @@ class _Patch:
         name = VOLUME if VOLUME not in names else f"outlast-{VOLUME}"
         csi = {"driver": BUCKET_DRIVER, "readOnly": False, "volumeAttributes": {"bucketName": bucket}}
         text = self.found.text
-        for at, item in (
+        for place, item in (
             ((*_TASK, "volumes"), {"name": name, "csi": csi}),
             ((*_CONTAINER, "volumeMounts"), {"name": name, "mountPath": path}),
         ):
-            text = add_to(text, at, item, document=self.document, file=self.file)
+            text = add_to(text, place, item, document=self.document, file=self.file)
         self.found.text = text
-        self.found.reasons.append(f"volumes: the bucket {bucket}, mounted at {path}")
+        self.found.changes.append(f"volumes: the bucket {bucket}, mounted at {path}")
         return path
 
 

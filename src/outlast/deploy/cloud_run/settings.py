@@ -31,7 +31,10 @@ _MOST_ACCOUNT = 30  # letters of a service account's name; 6 at least
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudRunJob:
-    """A job, with nothing left open. `notes` are for the reader: what was chosen for them, and why."""
+    """A job, with nothing left open.
+
+    `notes` are for the reader: what was chosen for them, and why. `warnings`: what may keep it from its end.
+    """
 
     name: str
     project: str
@@ -56,10 +59,7 @@ class CloudRunJob:
     preview: bool
     exposure: Exposure
     notes: tuple[str, ...] = ()
-
-    @property
-    def member(self) -> str:
-        return f"serviceAccount:{self.service_account}"
+    warnings: tuple[str, ...] = ()
 
     @property
     def host(self) -> str:
@@ -70,11 +70,12 @@ def settle(described: Description) -> CloudRunJob:
     """The job. Raises BadSetting, with the key, for what Cloud Run does not have or take."""
     check_hardware(described)
     notes: list[str] = []
+    warnings: list[str] = []
     gpu = described.hardware.gpu
     timeout = _timeout(described, notes)
-    retries = _retries(described, timeout, notes)
+    retries = _retries(described, timeout, warnings)
     mounted = described.bucket is not None and described.access != "native"
-    cpu, memory = _size(described, notes, mounted=mounted)
+    cpu, memory = _size(described, notes, warnings, mounted=mounted)
     project, region = _given(described.project, "project"), _given(described.region, "region")
     own = described.service_account
     _check_url(described)
@@ -109,6 +110,7 @@ def settle(described: Description) -> CloudRunJob:
             currency=described.currency,
         ),
         notes=tuple(notes),
+        warnings=tuple(warnings),
     )
 
 
@@ -183,7 +185,7 @@ def _timeout(described: Description, notes: list[str]) -> int:
     return timeout
 
 
-def _retries(described: Description, timeout: int, notes: list[str]) -> int:
+def _retries(described: Description, timeout: int, warnings: list[str]) -> int:
     most = _FACTS.max_retries or 0
     run = described.run_seconds or timeout
     wanted = wanted_retries(run, timeout)
@@ -194,18 +196,19 @@ def _retries(described: Description, timeout: int, notes: list[str]) -> int:
         raise BadSetting("retries", f"with 0 the first interruption is the end of the job; give {wanted}")
     retries = wanted if said is None else said
     if retries < wanted:
-        notes.append(
-            f"{retries} retries are less than the {wanted} that the interruptions to expect and 2 failures need"
+        warnings.append(
+            f"{retries} retries are less than the {wanted} that the interruptions to expect and "
+            f"{_SPARE_RETRIES} failures need"
         )
     if run > timeout * (retries + 1):
-        notes.append(
+        warnings.append(
             f"the run takes {format_duration(run)}, and one execution lasts {format_duration(timeout * (retries + 1))} "
             "at most: execute the job again to go on, it resumes"
         )
     return retries
 
 
-def _size(described: Description, notes: list[str], *, mounted: bool) -> tuple[str, str]:
+def _size(described: Description, notes: list[str], warnings: list[str], *, mounted: bool) -> tuple[str, str]:
     """CPUs and memory that Cloud Run takes together, with room for the saves."""
     hardware = described.hardware
     cpu, memory = ADVISED_GPU_SIZE[hardware.gpu] if hardware.gpu else (_CPUS, _MEMORY)
@@ -219,7 +222,7 @@ def _size(described: Description, notes: list[str], *, mounted: bool) -> tuple[s
         chosen = f"{math.ceil(needed / _GIB)}Gi"
         notes.append(f"memory {chosen}: room for the state, the copy that is saved, and the file that the mount stages")
     elif amount(chosen) < needed:
-        notes.append(f"memory {chosen} has no room for {_COPIES_OF_STATE} times the state: saves may end the task")
+        warnings.append(f"memory {chosen} has no room for {_COPIES_OF_STATE} times the state: saves may end the task")
     _check_size(described, cpu, chosen)
     return cpu, chosen
 
@@ -245,6 +248,5 @@ def _variables(described: Description, timeout: int, *, mounted: bool) -> tuple[
     """The user's own beat ours."""
     ours = {"OUTLAST_TIMEOUT": f"{timeout}s"}
     if described.url is not None:
-        folder = f"{described.mount_path.rstrip('/')}/{described.prefix}".rstrip("/")
-        ours["OUTLAST_URL"] = folder if mounted else described.url
+        ours["OUTLAST_URL"] = described.mounted_folder if mounted else described.url
     return tuple({**ours, **dict(described.env)}.items())

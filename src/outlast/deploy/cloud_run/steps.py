@@ -1,7 +1,6 @@
 """The steps of a deployment to Cloud Run, with gcloud: each asks first whether its thing is there."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -10,84 +9,54 @@ from outlast.deploy.cloud_run.dockerfile import DOCKERFILE, REQUIREMENTS, docker
 from outlast.deploy.cloud_run.manifest import manifest
 from outlast.deploy.cloud_run.settings import CloudRunJob, settle
 from outlast.deploy.description_file import Described
-from outlast.deploy.plan import NAME, Command, Listing, Made, Plan, Probe, Step, WrittenFile
+from outlast.deploy.google_cloud import BUILDING_APIS, Gcloud, apis, role
+from outlast.deploy.plan import NAME, Listing, Made, Plan, Step, WrittenFile
 from outlast.deploy.sources import digest_of, upload_rules
 
 TARGET = "cloud-run"
 JOB_FILE = "job.yaml"
 _BUILD_FILE, _RULES_FILE = "cloudbuild.yaml", "gcloudignore"
-_ATTEMPTS = 6  # a new service account takes up to a minute or so to be known everywhere
+_APIS = ("run", "iam", "storage")
 _SOURCES = "outlast-sources"
-_API_STAYS = "an enabled API costs nothing, and others may use it by now"
-
-
-@dataclass(frozen=True, slots=True)
-class _Gcloud:
-    """Writes gcloud's command lines for one job."""
-
-    job: CloudRunJob
-
-    def argv(self, *words: str, region: bool = False) -> tuple[str, ...]:
-        place = ("--region", self.job.region) if region else ()
-        return ("gcloud", *words, *place, "--project", self.job.project, "--quiet")
-
-    def command(self, *words: str, region: bool = False, attempts: int = 1, may_fail: bool = False) -> Command:
-        return Command(self.argv(*words, region=region), attempts, may_fail)
-
-    def probe(self, *words: str, region: bool = False, line: str | None = None) -> Probe:
-        return Probe(self.argv(*words, region=region), line)
 
 
 def plan_for(described: Described, files: Path, *, execute: bool = True) -> Plan:
     """The plan. Its commands are for the folder `files`. Raises SettingsError for what cannot be deployed."""
     job = settle(described.description)
-    gcloud = _Gcloud(job)
+    gcloud = Gcloud(job.project, job.region)
     builds = described.description.source is not None
-    steps = [_apis(gcloud, builds=builds)]
+    steps = [apis(gcloud, *_APIS, *(BUILDING_APIS if builds else ()))]
     if job.bucket is not None:
-        steps.append(_bucket(gcloud, job.bucket, job.prefix))
+        steps.append(_bucket(gcloud, job.region, job.bucket, job.prefix))
     if job.makes_account:
         steps.append(_account(gcloud, "account", job.service_account, f"runs {job.name}"))
     if job.bucket is not None:
         why = "the job reads and writes its checkpoints, in this bucket only"
         user = "roles/storage.objectUser"
-        steps.append(_bucket_role(gcloud, "role", job.bucket, account=job.service_account, role=user, why=why))
+        steps.append(_bucket_role(gcloud, "role", job.bucket, account=job.service_account, name=user, why=why))
     image = described.description.image
     if builds:
-        image, build = _build(described, gcloud, files)
+        image, build = _build(described, gcloud, job, files)
         steps += build
     assert image is not None  # a description has a source or an image
     meant = described.description.platform
     notes = [] if meant in (None, TARGET) else [f"the description is for the platform {meant}"]
     notes += _installed(described, steps)
-    steps.append(_job(gcloud, image))
+    steps.append(_job(gcloud, job, image))
     if execute:
-        steps.append(_execution(gcloud))
+        steps.append(_execution(gcloud, job))
     return Plan(
         target=TARGET,
         name=job.name,
         steps=tuple(steps),
         notes=(*notes, *job.notes),
+        warnings=job.warnings,
         exposure=job.exposure.lines(),
         after=_after(job),
     )
 
 
-def _apis(gcloud: _Gcloud, *, builds: bool) -> Step:
-    names = ["run", "iam", "storage", *(["artifactregistry", "cloudbuild"] if builds else [])]
-    apis = [f"{name}.googleapis.com" for name in names]
-    listing = ("services", "list", "--enabled", "--format", "value(config.name)")
-    return Step(
-        name="apis",
-        why="the services that the job and its deployment call",
-        commands=(gcloud.command("services", "enable", *apis),),
-        makes=tuple(
-            Made(kind="API", name=api, probe=gcloud.probe(*listing, line=api), why_kept=_API_STAYS) for api in apis
-        ),
-    )
-
-
-def _bucket(gcloud: _Gcloud, bucket: str, folder: str) -> Step:
+def _bucket(gcloud: Gcloud, region: str, bucket: str, folder: str) -> Step:
     """`folder` in it is the job's; "" if all of it is. What others have put beside it keeps the bucket."""
     url = f"gs://{bucket}"
     everything = gcloud.command("storage", "rm", "--recursive", url)
@@ -104,7 +73,7 @@ def _bucket(gcloud: _Gcloud, bucket: str, folder: str) -> Step:
         why="checkpoints, in the job's own region; no soft delete, which would bill each retired one for 7 more days",
         commands=(
             gcloud.command(
-                "storage", "buckets", "create", url, "--location", gcloud.job.region, "--uniform-bucket-level-access",
+                "storage", "buckets", "create", url, "--location", region, "--uniform-bucket-level-access",
                 "--public-access-prevention", "--soft-delete-duration=0",
             ),
         ),
@@ -112,7 +81,7 @@ def _bucket(gcloud: _Gcloud, bucket: str, folder: str) -> Step:
     )  # fmt: skip
 
 
-def _account(gcloud: _Gcloud, step: str, address: str, what: str) -> Step:
+def _account(gcloud: Gcloud, step: str, address: str, what: str) -> Step:
     name = address.partition("@")[0]
     made = Made(
         kind="service account",
@@ -124,36 +93,15 @@ def _account(gcloud: _Gcloud, step: str, address: str, what: str) -> Step:
     return Step(name=step, why=f"an identity that {what} and may nothing else", commands=(create,), makes=(made,))
 
 
-def _bucket_role(gcloud: _Gcloud, step: str, bucket: str, *, account: str, role: str, why: str) -> Step:
-    on = (("storage", "buckets"), (f"gs://{bucket}",))
-    return _role(gcloud, step, *on, account=account, role=role, why=why)
-
-
-def _role(
-    gcloud: _Gcloud, step: str, group: tuple[str, ...], thing: tuple[str, ...], *, account: str, role: str, why: str
-) -> Step:
-    """A binding on one thing, or on the project where nothing smaller has that role."""
-    member = f"serviceAccount:{account}"
-    # No --filter: `storage buckets get-iam-policy` of 528 refuses it. A line each, "ROLE MEMBER".
-    asked = ("--flatten", "bindings[].members", "--format", 'value[separator=" "](bindings.role,bindings.members)')
-    binding = ("--member", member, "--role", role)
-    # `projects` takes the project as its argument; gcloud refuses --condition=None where there are no conditions.
-    none = ("--condition", "None") if group == ("projects",) else ()
-    made = Made(
-        kind="role",
-        name=f"{role} on {thing[0]} for {account}",
-        probe=gcloud.probe(*group, "get-iam-policy", *thing, *asked, line=f"{role} {member}"),
-        undo=(gcloud.command(*group, "remove-iam-policy-binding", *thing, *binding, *none),),
-    )
-    add = gcloud.command(*group, "add-iam-policy-binding", *thing, *binding, *none, attempts=_ATTEMPTS)
-    return Step(name=step, why=why, commands=(add,), makes=(made,))
+def _bucket_role(gcloud: Gcloud, step: str, bucket: str, *, account: str, name: str, why: str) -> Step:
+    return role(gcloud, step, ("storage", "buckets"), (f"gs://{bucket}",), member=account, role=name, why=why)
 
 
 # --- the image --------------------------------------------------------------------------------------
 
 
-def _build(described: Described, gcloud: _Gcloud, files: Path) -> tuple[str, list[Step]]:
-    job, description = gcloud.job, described.description
+def _build(described: Described, gcloud: Gcloud, job: CloudRunJob, files: Path) -> tuple[str, list[Step]]:
+    description = described.description
     source = described.folder / (description.source or ".")
     written = _dockerfile_step(described, source, files)
     text = written.files[0].text if written else ""
@@ -163,20 +111,19 @@ def _build(described: Described, gcloud: _Gcloud, files: Path) -> tuple[str, lis
     image = description.image or f"{repository}/{job.name}"
     if ":" not in image.rpartition("/")[2] and "@" not in image:
         image = f"{image}:{tag}"
-    steps = [] if job.bucket else [_bucket(gcloud, staged, _SOURCES)]
+    steps = [] if job.bucket else [_bucket(gcloud, job.region, staged, _SOURCES)]
     if description.image is None:
-        steps.append(_repository(gcloud))
+        steps.append(_repository(gcloud, job))
     steps.append(_account(gcloud, "builder", job.builder, f"builds the image of {job.name}"))
-    steps += _builder_roles(gcloud, staged, own_repository=description.image is None)
+    steps += _builder_roles(gcloud, job, staged, own_repository=description.image is None)
     steps += [written] if written else []
     sources = f"gs://{staged}/{_SOURCES}/{job.name}"
     steps.append(_uploaded(gcloud, sources))
-    steps.append(_image(gcloud, image, source, files, uploaded=sources))
+    steps.append(_image(gcloud, job, image, source, files, uploaded=sources))
     return image, steps
 
 
-def _repository(gcloud: _Gcloud) -> Step:
-    job = gcloud.job
+def _repository(gcloud: Gcloud, job: CloudRunJob) -> Step:
     place = ("--location", job.region)
     made = Made(
         kind="repository",
@@ -195,18 +142,17 @@ def _repository(gcloud: _Gcloud) -> Step:
     return Step(name="repository", why="the images, near the job", commands=(create,), makes=(made,))
 
 
-def _builder_roles(gcloud: _Gcloud, staged: str, *, own_repository: bool) -> list[Step]:
-    job = gcloud.job
+def _builder_roles(gcloud: Gcloud, job: CloudRunJob, staged: str, *, own_repository: bool) -> list[Step]:
     account, viewer = job.builder, "roles/storage.objectViewer"
     why = "the build reads the sources"
-    steps = [_bucket_role(gcloud, "builder-reads", staged, account=account, role=viewer, why=why)]
+    steps = [_bucket_role(gcloud, "builder-reads", staged, account=account, name=viewer, why=why)]
     writer, why = "roles/logging.logWriter", "the build writes its log"
-    steps.append(_role(gcloud, "builder-logs", ("projects",), (job.project,), account=account, role=writer, why=why))
+    steps.append(role(gcloud, "builder-logs", ("projects",), (job.project,), member=account, role=writer, why=why))
     if own_repository:
         writer, why = "roles/artifactregistry.writer", "the build pushes the image, into this repository only"
         thing = (job.repository, "--location", job.region)
         group = ("artifacts", "repositories")
-        steps.append(_role(gcloud, "builder-pushes", group, thing, account=account, role=writer, why=why))
+        steps.append(role(gcloud, "builder-pushes", group, thing, member=account, role=writer, why=why))
     return steps
 
 
@@ -235,7 +181,7 @@ def _installed(described: Described, steps: list[Step]) -> list[str]:
     return ["the image gets no package but outlast: name what the program imports in packages or requirements"]
 
 
-def _uploaded(gcloud: _Gcloud, url: str) -> Step:
+def _uploaded(gcloud: Gcloud, url: str) -> Step:
     """Nothing runs here: the build uploads them, and the record has to know before it does."""
     made = Made(
         kind="uploaded sources",
@@ -246,8 +192,8 @@ def _uploaded(gcloud: _Gcloud, url: str) -> Step:
     return Step(name="sources", why="the build uploads them into the bucket, not into one of its own", makes=(made,))
 
 
-def _image(gcloud: _Gcloud, image: str, source: Path, files: Path, *, uploaded: str) -> Step:
-    job, rules = gcloud.job, upload_rules(source)
+def _image(gcloud: Gcloud, job: CloudRunJob, image: str, source: Path, files: Path, *, uploaded: str) -> Step:
+    rules = upload_rules(source)
     build = {
         "steps": [{"name": "gcr.io/cloud-builders/docker", "args": ["build", "--tag", image, "."]}],
         "images": [image],
@@ -280,8 +226,7 @@ def _image(gcloud: _Gcloud, image: str, source: Path, files: Path, *, uploaded: 
 # --- the job ----------------------------------------------------------------------------------------
 
 
-def _job(gcloud: _Gcloud, image: str) -> Step:
-    job = gcloud.job
+def _job(gcloud: Gcloud, job: CloudRunJob, image: str) -> Step:
     made = Made(
         kind="job",
         name=f"{job.name} in {job.region}",
@@ -299,8 +244,7 @@ def _job(gcloud: _Gcloud, image: str) -> Step:
     )
 
 
-def _execution(gcloud: _Gcloud) -> Step:
-    job = gcloud.job
+def _execution(gcloud: Gcloud, job: CloudRunJob) -> Step:
     names = ("run", "jobs", "executions", "list", "--job", job.name, "--format", "value(metadata.name)")
     made = Made(
         kind="execution",

@@ -1,14 +1,18 @@
 """The container: its image is there, and its first process lets SIGTERM through."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from outlast.deploy.doctor.cases import Case, Findings
-from outlast.deploy.doctor.entry_points import Judged, judge
+from outlast.deploy.doctor.entry_points import Judged, entry_of, judge
 from outlast.deploy.doctor.findings import Finding, bad, command, ok, unknown
 from outlast.deploy.doctor.programs import Answer, parsed, rows, text_at, value_at
 from outlast.deploy.doctor.troubles import is_not_there, trouble
-from outlast.emulate.cloud_run.dockerfiles import read_start
+from outlast.lint.containerfiles.scripts import Scripts
+from outlast.lint.containerfiles.starting import find_start
+from outlast.lint.reading.containerfile import read_containerfile
+from outlast.lint.source import Unreadable
 from outlast.yaml_keys import read_text
 
 ENTRY_POINT = "entry point"
@@ -73,14 +77,17 @@ def _of_source(case: Case, folder: Path) -> Finding:
         return ok(ENTRY_POINT, f"`outlast deploy` writes the Dockerfile of {folder}, with {_HEARING}")
     try:
         text = read_text(file, most_bytes=_MOST_BYTES)
-        start = read_start(text)
-    except (OSError, ValueError) as error:
+        container = read_containerfile(text)
+    except (OSError, Unreadable) as error:
         return unknown(ENTRY_POINT, f"{file} cannot be read: {error}", command("outlast", "lint", str(file)))
-    argv = (*start.entry_point, *start.arguments)
     if "outlast" not in text:
         why = f"{_deployed(case)}, and nothing in {file} installs outlast by name: without it no attempt would start"
         return unknown(ENTRY_POINT, why, "RUN pip install --no-cache-dir outlast")
-    return _told(case, judge(argv), f"{file} starts {json.dumps(list(argv))}", lint=str(file))
+    start = find_start(container)
+    if start is None:
+        return unknown(ENTRY_POINT, f"{file} starts what the image that it stands on says", _HEARING)
+    entry = start.entry(container, Scripts(container, folder))
+    return _told(case, judge(entry), f"{file} starts {_shown([word.raw for word in start.words])}", lint=str(file))
 
 
 def _of_image(case: Case, name: str) -> Finding:
@@ -91,7 +98,12 @@ def _of_image(case: Case, name: str) -> Finding:
         return ok(ENTRY_POINT, f"{_deployed(case)}; outlast has to be in {name}, which is not on this machine")
     parts = [one for one in (value_at(config, "Entrypoint"), value_at(config, "Cmd")) if isinstance(one, list)]
     argv = [str(word) for part in parts for word in part]
-    return _told(case, judge(argv), f"{name} starts {json.dumps(argv)}")
+    return _told(case, judge(entry_of(argv, image=name)), f"{name} starts {_shown(argv)}")
+
+
+def _shown(argv: Sequence[str]) -> str:
+    """As a Dockerfile would say it."""
+    return json.dumps(list(argv))
 
 
 def _told(case: Case, judged: Judged, where: str, *, lint: str | None = None) -> Finding:

@@ -39,9 +39,8 @@ def accepted(case: Case, planning: Planning) -> Findings:
         plan = planning(case)
     except OutlastError as error:
         return [bad(CHECK, str(error), command("outlast", "deploy", "--help"))]
-    warned = [note for note in plan.notes if "retries are less" in note or "executions" in note]
-    if warned:
-        return [unknown(CHECK, f"`outlast deploy {plan.target}` takes it, and says: {'; '.join(warned)}")]
+    if plan.warnings:
+        return [unknown(CHECK, f"`outlast deploy {plan.target}` takes it, and says: {'; '.join(plan.warnings)}")]
     return [ok(CHECK, f"`outlast deploy {plan.target}` takes it, in {len(plan.steps)} steps")]
 
 

@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeVar
 
+from outlast.deploy.plain_data import at
+
 LONGEST_SECONDS = 20.0
 _MOST_BYTES = 32 * 1024 * 1024  # the nodes of a large cluster are a few megabytes
 # gcloud would wait for an answer, offer to switch APIs on, or look for a newer version of itself.
@@ -76,6 +78,8 @@ class RealPrograms:
         self._hung: set[str] = set()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._lock = threading.Lock()
+        self._starting = threading.Lock()  # a program that starts while all are ended would be left behind
+        self._ended = False
 
     def found(self, program: str) -> bool:
         return shutil.which(program, path=self._env.get("PATH")) is not None
@@ -94,28 +98,31 @@ class RealPrograms:
         return asking.answer
 
     def end(self) -> None:
-        """Ends what still runs, when nobody waits for it any more."""
-        for process in list(self._running):
-            _kill(process)
+        """Ends what still runs, when nobody waits for it any more; nothing is started after it."""
+        with self._starting:
+            self._ended = True
+            for process in list(self._running):
+                _kill(process)
 
     def _start(self, argv: tuple[str, ...]) -> Answer:
         path = shutil.which(argv[0], path=self._env.get("PATH"))
         if path is None:
             return Answer(argv, failure="missing")
-        if argv[0] in self._hung:
-            return Answer(argv, failure="hung")
-        try:
-            process = subprocess.Popen(
-                [path, *argv[1:]],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=self._env,
-                start_new_session=True,  # gcloud is a shell script: what it started has to end with it
-            )
-        except OSError as error:
-            return Answer(argv, error=str(error), failure="failed")
-        self._running.add(process)
+        with self._starting:
+            if argv[0] in self._hung or self._ended:
+                return Answer(argv, failure="hung")
+            try:
+                process = subprocess.Popen(
+                    [path, *argv[1:]],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env=self._env,
+                    start_new_session=True,  # gcloud is a shell script: what it started has to end with it
+                )
+            except OSError as error:
+                return Answer(argv, error=str(error), failure="failed")
+            self._running.add(process)
         try:
             return self._hear(argv, process)
         finally:
@@ -180,9 +187,8 @@ def rows(said: object) -> Sequence[Mapping[str, object]]:
 
 def text_at(said: object, *path: str) -> str | None:
     """The text at a path of keys, None where there is none."""
-    for key in path:
-        said = said.get(key) if isinstance(said, dict) else None
-    return str(said) if isinstance(said, str | int | float) and not isinstance(said, bool) else None
+    found = value_at(said, *path)
+    return str(found) if isinstance(found, str | int | float) and not isinstance(found, bool) else None
 
 
 def number_at(said: object, *path: str) -> float:
@@ -195,9 +201,8 @@ def number_at(said: object, *path: str) -> float:
 
 def value_at(said: object, *path: str) -> object:
     """Whatever is at a path of keys, None where there is nothing."""
-    for key in path:
-        said = said.get(key) if isinstance(said, dict) else None
-    return said
+    found: object = at(said, path)
+    return found
 
 
 def rows_at(said: object, *path: str) -> Sequence[Mapping[str, object]]:

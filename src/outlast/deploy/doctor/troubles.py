@@ -4,6 +4,7 @@ import re
 
 from outlast.deploy.doctor.findings import Finding, bad, command, unknown
 from outlast.deploy.doctor.programs import Answer
+from outlast.deploy.plan import says_absent
 
 INSTALL = {
     "gcloud": "sudo snap install google-cloud-cli --classic",
@@ -24,7 +25,6 @@ _API_OFF = re.compile(
 _NOT_ALLOWED = re.compile(
     r"PERMISSION_DENIED|does not have permission|does not have \S+ access|\bForbidden\b|HTTPError 403|\b403\b", re.I
 )
-_NOT_THERE = re.compile(r"NOT_FOUND|not found|does not exist|\b404\b|NotFound", re.IGNORECASE)
 _NO_NETWORK = re.compile(
     r"Connection refused|connection to the server|no such host|Name or service not known|Network is unreachable|"
     r"i/o timeout|Failed to establish|There was a problem refreshing|Unable to connect",
@@ -35,7 +35,7 @@ _NAMED_API = re.compile(r"\b([a-z]+\.googleapis\.com)\b")
 
 def is_not_there(answer: Answer) -> bool:
     """Whether the program said that what was asked for does not exist (it may also be hidden from the caller)."""
-    return answer.failure == "failed" and not is_no_login(answer) and bool(_NOT_THERE.search(answer.error))
+    return answer.failure == "failed" and not is_no_login(answer) and says_absent(answer.error)
 
 
 def is_no_login(answer: Answer) -> bool:

@@ -14,14 +14,13 @@ from outlast.deploy.cloud_run.steps import plan_for
 from outlast.deploy.description import BadSetting, Description, Hardware, Measured
 from outlast.deploy.description_file import Described
 from outlast.deploy.gke.pools import Cluster
+from outlast.deploy.google_cloud import BUILDING_APIS, Gcloud, apis, role
 from outlast.deploy.plan import Command, Made, Probe, Step
 
 IDENTITY_ROLE = "roles/iam.workloadIdentityUser"
-_BUILDING = ("artifactregistry", "cloudbuild")
 _APIS = ("container", "iam", "iamcredentials", "storage")
 _OF_CLOUD_RUN = ("apis", "job", "execution")  # all other steps make what every target needs
 _IMAGE = "image"
-_ATTEMPTS = 8  # a new account is known everywhere after a while
 _GCSFUSE = "addonsConfig.gcsFuseCsiDriverConfig.enabled"
 
 
@@ -52,27 +51,17 @@ def prepare(described: Described, files: Path) -> Cloud:
     image = steps[_IMAGE].makes[0].name if _IMAGE in steps else description.image
     assert image is not None  # a description has a source or an image
     account = description.service_account or account_of(description.name, "job", description.project)
-    apis = _apis(description.project, builds=_IMAGE in steps)
-    return Cloud((apis, *steps.values()), image, account)
+    switched_on = apis(Gcloud(description.project), *_APIS, *(BUILDING_APIS if _IMAGE in steps else ()))
+    return Cloud((switched_on, *steps.values()), image, account)
 
 
 def identity_role(description: Description, *, google_account: str, account: str) -> Step:
     """Lets the pods, by their Kubernetes account, act as the Google one."""
     project, namespace = description.project or "", description.kubernetes.namespace
-    member = f"serviceAccount:{project}.svc.id.goog[{namespace}/{account}]"
-    begin, place = ("gcloud", "iam", "service-accounts"), ("--project", project, "--quiet")
-    # A line each, "ROLE MEMBER", as the steps of Cloud Run ask.
-    asks = ("--flatten", "bindings[].members", "--format", 'value[separator=" "](bindings.role,bindings.members)')
-    binding = (google_account, "--member", member, "--role", IDENTITY_ROLE, *place)
-    made = Made(
-        kind="role",
-        name=f"{IDENTITY_ROLE} on {google_account} for {member}",
-        probe=Probe((*begin, "get-iam-policy", google_account, *place, *asks), line=f"{IDENTITY_ROLE} {member}"),
-        undo=(Command((*begin, "remove-iam-policy-binding", *binding)),),
-    )
-    command = Command((*begin, "add-iam-policy-binding", *binding), attempts=_ATTEMPTS)
+    member = f"{project}.svc.id.goog[{namespace}/{account}]"
+    group, thing = ("iam", "service-accounts"), (google_account,)
     why = "the pods may act as the account"
-    return Step(name="workload-identity-role", why=why, commands=(command,), makes=(made,))
+    return role(Gcloud(project), "workload-identity-role", group, thing, member=member, role=IDENTITY_ROLE, why=why)
 
 
 def _region(location: str | None) -> str | None:
@@ -103,16 +92,4 @@ def _feature(name: str, why: str, cluster: Cluster, field: str, value: str, *fla
     )
     return Step(
         name=name, why=why, commands=(Command((*begin, "update", cluster.name, *cluster.place, *flags)),), makes=(made,)
-    )
-
-
-def _apis(project: str, *, builds: bool) -> Step:
-    apis = [f"{name}.googleapis.com" for name in (*_APIS, *(_BUILDING if builds else ()))]
-    listing = ("gcloud", "services", "list", "--enabled", "--format", "value(config.name)", "--project", project)
-    why_kept = "an enabled API costs nothing, and others may use it by now"
-    return Step(
-        name="apis",
-        why="the services that the job and its deployment call",
-        commands=(Command(("gcloud", "services", "enable", *apis, "--project", project)),),
-        makes=tuple(Made(kind="API", name=api, probe=Probe(listing, line=api), why_kept=why_kept) for api in apis),
     )

@@ -18,17 +18,9 @@ from outlast.deploy.gke import nodes, workloads
 from outlast.deploy.gke.explained import plain
 from outlast.deploy.gke.grace import Grace, choose_grace, most_seconds, needed_seconds
 from outlast.deploy.gke.pods import GCSFUSE_ANNOTATION, GCSFUSE_DRIVER
-from outlast.deploy.gke.reading import (
-    Found,
-    at,
-    find_pods,
-    is_cloud_run,
-    kinds_of,
-    list_at,
-    main_container,
-    scalar_text,
-    text_at,
-)
+from outlast.deploy.gke.reading import Found, find_pods, is_cloud_run, kinds_of, main_container
+from outlast.deploy.patched import Patched
+from outlast.deploy.plain_data import at, list_at, scalar_text, text_at
 from outlast.deploy.yaml_edits import Path, add_to, load_documents, remove_in, set_in
 from outlast.errors import EXIT_HUMAN, SettingsError
 from outlast.platforms import gke_gpu, gke_spot, gke_tpu, kubernetes
@@ -44,15 +36,6 @@ _KNOWN_FIRST = ("outlast",)
 _CODE = "OUTLAST_EXIT_CODE"
 _RULES = f"what the platform ends costs no retry, {EXIT_HUMAN} needs a human, {workloads.INTERRUPTED} left early"
 _NODE = {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
-
-
-@dataclass(frozen=True, slots=True)
-class Patched:
-    """A manifest's new text, each change with its reason, and what a person has to do."""
-
-    text: str
-    changes: tuple[str, ...]
-    by_hand: tuple[str, ...]
 
 
 def patch(text: str, file: str, description: Description | None = None) -> Patched:

@@ -13,7 +13,7 @@ from outlast.deploy.description import Description
 from outlast.deploy.gke.explained import Why
 from outlast.deploy.gke.grace import Grace
 from outlast.deploy.gke.nodes import Nodes
-from outlast.platforms import variables
+from outlast.platforms import gke_spot, variables
 from outlast.ports import NODE_CLASS, POD_GRACE
 
 Json = dict[str, Any]
@@ -27,7 +27,6 @@ _LEAST_STAGING_BYTES = 5 * 2**30  # what the sidecar has unless told
 # For `outlast lint`, which sees the manifest and not the pool.
 _EXCUSE = "\noutlast: ignore[K010] the node pool has this shutdown budget"
 JOB_UID = "batch.kubernetes.io/controller-uid"
-JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
 
 
@@ -119,12 +118,14 @@ class Pod:
         kinds = ",".join(one.name for one in self.nodes.kinds)
         told: list[Any] = []
         if self.description.url is not None:
-            told.append({"name": "OUTLAST_URL", "value": self._url()})
+            url = self.description.mounted_folder if self.is_mounted else self.description.url
+            told.append({"name": "OUTLAST_URL", "value": url})
         told.append({"name": NODE_CLASS, "value": kinds})
         told.append({"name": POD_GRACE, "value": str(self.grace.seconds)})
         if self.grace.long_shutdown:
             longer = {"name": "OUTLAST_GRACE", "value": f"{self.grace.seconds}s"}
-            told.append(Why(longer, "Of the pool's shutdown budget; without this outlast would reckon with 15 s."))
+            usual = f"{gke_spot.FACTS.grace_seconds:g} s"
+            told.append(Why(longer, f"Of the pool's shutdown budget; without this outlast would reckon with {usual}."))
         if self.interrupted_code is not None:
             code = {"name": "OUTLAST_EXIT_CODE", "value": str(self.interrupted_code)}
             why = "A Deployment starts its pods again whatever their code is; another one is only noise in its status."
@@ -132,17 +133,10 @@ class Pod:
         told.append({"name": variables.TOLD.job, "value": self.description.name})
         if self.execution is not None:
             told.append({"name": variables.TOLD.execution, **_field(f"metadata.labels['{self.execution}']")})
-        if self.execution is not None:
             told.append({"name": variables.TOLD.tasks, "value": str(self.tasks)})
         told.append({"name": "POD_NAME", **_field("metadata.name")})
         told.append({"name": "NODE_NAME", **_field("spec.nodeName")})
         return [*told, *self.more]
-
-    def _url(self) -> str:
-        description = self.description
-        if not self.is_mounted:
-            return description.url or ""
-        return "/".join(part for part in (description.mount_path.rstrip("/"), description.prefix) if part)
 
     def _volume(self) -> Json:
         options = Why("implicit-dirs,metadata-cache:ttl-secs:0", "What another attempt wrote is seen at once.")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from outlast.deploy.gke import nodes
+from outlast.deploy.plain_data import at, list_at, scalar_text, text_at
 from outlast.deploy.yaml_edits import Path
 from outlast.errors import SettingsError
 from outlast.platforms import gke_gpu, gke_spot, gke_tpu, kubernetes
@@ -81,35 +82,6 @@ def _in(made: Any, document: int, top: Path) -> Iterator[Found]:
 def is_cloud_run(made: Any) -> bool:
     """Whether it is a job of Cloud Run, whose kind has the same name."""
     return text_at(made, ("apiVersion",)).startswith("run.googleapis.com/")
-
-
-def at(made: Any, path: Path) -> Any:
-    """What is there; None where nothing is."""
-    for name in path:
-        if isinstance(made, Mapping):
-            made = made.get(name)
-        elif isinstance(made, list) and isinstance(name, int) and name < len(made):
-            made = made[name]
-        else:
-            return None
-    return made
-
-
-def list_at(made: Any, path: Path) -> list[Any]:
-    """A list; empty where there is none."""
-    found = at(made, path)
-    return found if isinstance(found, list) else []
-
-
-def text_at(made: Any, path: Path) -> str:
-    """A text; empty where there is none."""
-    found = at(made, path)
-    return found if isinstance(found, str) else ""
-
-
-def scalar_text(value: Any) -> str:
-    """A value as text; "" for a list or mapping, which aliases may have made larger than any memory."""
-    return str(value) if isinstance(value, str | int | float) else ""
 
 
 def main_container(pod: Any) -> int | None:

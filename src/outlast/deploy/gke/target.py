@@ -15,6 +15,7 @@ from outlast.deploy.gke.kubectl import Kubectl
 from outlast.deploy.gke.nodes import Nodes
 from outlast.deploy.gke.pods import JOBSET_UID, Pod
 from outlast.deploy.plan import Command, Made, Plan, Probe, Step, WrittenFile
+from outlast.platforms import gke_spot
 
 Json = dict[str, Any]
 TARGET = "gke"
@@ -148,6 +149,7 @@ class GkeTarget:
             name=self.description.name,
             steps=tuple(steps),
             notes=tuple(self._notes()),
+            warnings=() if self.grace.warning is None else (self.grace.warning,),
             exposure=(f"at worst: {self.exposure.text}",),
             after=self._after(kubectl),
         )
@@ -206,8 +208,7 @@ class GkeTarget:
         return found
 
     def _notes(self) -> list[str]:
-        seconds = f"the pods have {self.grace.seconds} s to leave: {self.grace.reason}"
-        found = [seconds, *([] if self.grace.warning is None else [self.grace.warning]), _VERSION]
+        found = [f"the pods have {self.grace.seconds} s to leave: {self.grace.reason}", _VERSION]
         if self.kind == "JobSet":
             found += _RANKS
         if self.grace.long_shutdown and self.makes_pool:
@@ -215,7 +216,8 @@ class GkeTarget:
         if self.description.hardware.spot and self.makes_pool and not self.options.long_shutdown:
             found.append(
                 "the gcloud that is installed here, or the cluster, is too old for a node pool's shutdown budget: Spot "
-                f"nodes leave their pods 15 s, and 105 s from control plane {pools.LEAST_VERSION} on"
+                f"nodes leave their pods {gke_spot.FACTS.grace_seconds:g} s, and "
+                f"{gke_spot.FACTS.longest_grace_seconds:g} s from control plane {pools.LEAST_VERSION} on"
             )
         if self._context() is None:
             found.append("kubectl's current context is used: the description names no kubernetes.cluster")
