@@ -14,7 +14,12 @@ Check = Callable[[Source], Iterable[Finding]]
 
 # Each module has a `check(source)`; one is imported when the first file of its kind is met.
 _CHECKS: dict[Kind, tuple[str, ...]] = {
-    Kind.YAML: ("outlast.lint.cloud_run.in_yaml", "outlast.lint.kubernetes.checking", "outlast.lint.clouds.checks"),
+    Kind.YAML: (
+        "outlast.lint.cloud_run.in_yaml",
+        "outlast.lint.kubernetes.checking",
+        "outlast.lint.kubernetes.in_pipelines",
+        "outlast.lint.clouds.checks",
+    ),
     Kind.SHELL: (
         "outlast.lint.cloud_run.in_shell",
         "outlast.lint.kubernetes.in_scripts",

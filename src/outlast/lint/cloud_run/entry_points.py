@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from outlast.lint.cloud_run.evidence import trains
 from outlast.lint.cloud_run.job import CloudRunJob, Container
 from outlast.lint.cloud_run.rules_keeping import ONE_WORD
-from outlast.lint.cloud_run.texts import InnerText, inner_text
 from outlast.lint.command_line import Word
 from outlast.lint.commands.entry import Entry, Hears, ShellText, Surroundings, follow
 from outlast.lint.commands.roles import MINOR, TRAINING, role_of
 from outlast.lint.commands.rules import CODE_LOST, SIGNAL_LOST, ZERO_AT_TERM
 from outlast.lint.commands.shells import is_shell, sh_of_image
+from outlast.lint.inner_text import InnerText, inner_text
 from outlast.lint.reading.yaml_nodes import Node
-from outlast.lint.rule import ERROR, INFO, WARNING, At, Finding, Place
+from outlast.lint.rule import ERROR, INFO, WARNING, Finding, Place
 
 _VARIABLE = re.compile(r"\{\{.*\}\}|\$[({A-Za-z]")
 
@@ -52,8 +52,7 @@ class _Started:
 
     def place(self, at: Place) -> Place:
         """A place of an entry in the file."""
-        held = self.used[-1] if self.used else None
-        return at if held is None or held.exact else At(held.node.line, held.node.column)
+        return self.used[-1].mapped(at) if self.used else at
 
 
 def _word(node: Node) -> Word:
