@@ -4,9 +4,9 @@ import json
 
 import click
 
-from outlast.lint.catalogue import all_rules, load_rule
+from outlast.lint.catalogue import all_rules, families, load_rule
 from outlast.lint.rule import Rule
-from outlast.lint.telling import explanation
+from outlast.lint.telling import explanation, listing
 
 
 @click.command()
@@ -22,8 +22,7 @@ def explain(rule: str | None, as_json: bool) -> None:
         told = [_plain(one) for one in rules]
         click.echo(json.dumps(told if rule is None else told[0], indent=2))
     elif rule is None:
-        for one in rules:
-            click.echo(f"{one.id}  {one.severity:<7}  {one.title}")
+        click.echo("\n".join(listing(families())))
     else:
         click.echo("\n".join(explanation(rules[0])))
 

@@ -20,8 +20,8 @@ from outlast.lint.kubernetes import (
 )
 from outlast.lint.kubernetes.cases import Case, cases_of
 from outlast.lint.kubernetes.fields import entries
-from outlast.lint.kubernetes.manifest import Manifest, read_manifest
-from outlast.lint.reading.yaml_nodes import Node
+from outlast.lint.kubernetes.manifest import Manifest, manifest_of, read_manifest
+from outlast.lint.reading.yaml_nodes import Node, read_yaml
 from outlast.lint.rule import Finding
 from outlast.lint.source import Source, Unreadable
 
@@ -52,7 +52,8 @@ RULES = (
 
 def check(source: Source) -> Iterator[Finding]:
     """The findings of a YAML file; none where it holds no Kubernetes objects. Raises Unreadable when it is no YAML."""
-    yield from check_manifest(source.read(read_manifest), source.known)
+    documents = source.read(read_yaml)
+    yield from check_manifest(manifest_of(documents, tuple(source.text.split("\n"))), source.known)
 
 
 def check_manifest(manifest: Manifest, known: Known) -> Iterator[Finding]:
