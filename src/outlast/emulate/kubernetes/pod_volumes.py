@@ -106,7 +106,8 @@ class Volumes:
     def _bucket(self, _: str, wanted: Json) -> tuple[Path, bool]:
         needed = gke_labels.GCSFUSE_ANNOTATION
         if self._pod["metadata"].get("annotations", {}).get(needed) != "true":
-            raise NotYetMounted(f'failed to find the sidecar container in Pod spec: it lacks annotation {needed}: "true"')
+            told = f'failed to find the sidecar container in Pod spec: it lacks annotation {needed}: "true"'
+            raise NotYetMounted(told)
         bucket = wanted.get("volumeAttributes", {}).get("bucketName")
         if not bucket:
             raise NotYetMounted("volume attribute bucketName is missing")
