@@ -23,6 +23,7 @@ _CHECKS: dict[Kind, tuple[str, ...]] = {
     Kind.SHELL: (
         "outlast.lint.cloud_run.in_shell",
         "outlast.lint.kubernetes.in_scripts",
+        "outlast.lint.commands.in_scripts",
         "outlast.lint.slurm.checks",
         "outlast.lint.clouds.checks",
     ),

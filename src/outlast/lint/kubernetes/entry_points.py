@@ -131,9 +131,12 @@ def _of_entry(case: Case, container: _Container, entry: Entry) -> Iterator[Findi
         yield from _lost(case, entry, container.place(entry, entry.lost.place))
     known = bool(entry.main) and bool(entry.main[0].start) and role_of(entry.main) >= MINOR
     if known and entry.hears in (Hears.NO, Hears.SOME):
-        told = f"{case.name}: SIGTERM does not reach {entry.main_told}: {entry.why}"
         place = container.place(entry, entry.place)
-        yield SIGNAL_LOST.at(place, told, severity=WARNING if case.matters else INFO)
+        severity = WARNING if case.matters and entry.hears is Hears.NO else INFO
+        yield SIGNAL_LOST.at(place, f"{case.name}: {entry.deaf_told}", severity=severity)
+    elif entry.unseen and case.matters:
+        place = container.place(entry, entry.place)
+        yield SIGNAL_LOST.at(place, f"{case.name}: {entry.unseen_told}", severity=INFO)
     elif entry.first and case.evidence.trains and _is_python(entry.main) and not _shares_processes(case):
         told = f"{entry.main_told} is the first process of {case.name}: SIGTERM does nothing unless it handles it"
         yield FIRST_WITHOUT_HANDLER.at(container.place(entry, entry.place), told, severity=INFO)
