@@ -69,7 +69,6 @@ class Written:
     text: str
     node: Node
     volume: Node
-    claim_template: bool = False
 
 
 def checkpoints_of(case: Case) -> Iterator[Written]:
