@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help demo test gpu frameworks lint bench clean
+.PHONY: help demo test gpu frameworks lint rules bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 14
@@ -35,6 +35,9 @@ lint: $(VENV)/.dev ## Run the linter, the formatter's check and the type checker
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+rules: $(VENV)/.dev ## Write docs/lint-rules.md anew, from the rules of `outlast lint`
+	$(BIN)/python tests/lint/rule_page.py > docs/lint-rules.md
 
 bench: $(VENV)/.bench ## Run the benchmarks, side by side with peers (BENCH="--rounds 1 --scale 0.05": a try)
 	$(BIN)/python -m benchmarks $(BENCH)

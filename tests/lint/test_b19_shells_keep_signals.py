@@ -204,7 +204,7 @@ def test_b19_an_image_tells_which_shell_its_sh_is(image: str | None, shell: Shel
     ids=range(7),
 )
 def test_hostile_scripts_are_judged_in_bounded_time(text: str) -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     _said(["bash", "-c", text])
     _said(["bash", "run.sh"], None, {"run.sh": text})
-    assert time.monotonic() - begin < 20
+    assert time.process_time() - begin < 20

@@ -295,6 +295,6 @@ def test_hostile_files_end_soon(name: str, text: str) -> None:
     path = Path(name)
     kind = kind_of(path, "")
     assert kind is not None
-    start = time.monotonic()
+    start = time.process_time()
     lint_source(Source(path, text, kind), LintSettings())
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20

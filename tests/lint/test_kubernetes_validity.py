@@ -51,6 +51,7 @@ def test_lint_and_the_api_server_agree_on_what_is_invalid(job):
 
 
 def test_there_are_jobs_of_both_kinds_to_agree_on():
-    refused = [parameter.values[0] for parameter in _jobs() if _refused(parameter.values[0])]
-    assert len(refused) >= 10
-    assert len(list(_jobs())) - len(refused) >= 10
+    jobs = [parameter.values[0] for parameter in _jobs()]
+    refused = sum(_refused(job) is not None for job in jobs)
+    assert refused >= 10
+    assert len(jobs) - refused >= 10

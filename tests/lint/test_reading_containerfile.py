@@ -81,7 +81,7 @@ def test_what_has_no_from_is_no_dockerfile(text: str) -> None:
     ids=range(6),
 )
 def test_hostile_dockerfiles_are_read_in_bounded_time(text: str) -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     with contextlib.suppress(Unreadable):
         read_containerfile(text)
-    assert time.monotonic() - begin < 10
+    assert time.process_time() - begin < 10

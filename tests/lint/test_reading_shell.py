@@ -126,10 +126,10 @@ def test_lines_that_the_grammar_joins_are_two_commands() -> None:
     ],
 )
 def test_a_hostile_script_ends_soon(text: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     with suppress(Unreadable):
         list(read_shell(text).walk())
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_values_of_values_do_not_grow_without_bound() -> None:

@@ -61,10 +61,10 @@ def test_plain_variables_and_locals_of_the_file_are_put_in() -> None:
 
 @pytest.mark.parametrize("text", ["a {" * 50_000, "a = " + "(" * 50_000, 'a = "' + "%{" * 50_000, "a b c\n" * 30_000])
 def test_a_hostile_file_ends_soon(text: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     with suppress(Unreadable):
         read_terraform(text)
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_what_is_no_terraform_is_told() -> None:

@@ -4,9 +4,9 @@ import json
 
 import click
 
-from outlast.lint.catalogue import all_rules, load_rule
+from outlast.lint.catalogue import all_rules, families, load_rule
 from outlast.lint.rule import Rule
-from outlast.lint.telling import explanation
+from outlast.lint.telling import explanation, listing
 
 
 @click.command()
@@ -24,8 +24,7 @@ def explain(names: tuple[str, ...], as_json: bool) -> None:
     elif names:
         click.echo("\n\n".join("\n".join(explanation(one)) for one in rules))
     else:
-        for one in rules:
-            click.echo(f"{one.id}  {one.severity:<7}  {one.title}")
+        click.echo("\n".join(listing(families())))
 
 
 def _plain(rule: Rule) -> dict[str, str]:

@@ -14,10 +14,16 @@ Check = Callable[[Source], Iterable[Finding]]
 
 # Each module has a `check(source)`; one is imported when the first file of its kind is met.
 _CHECKS: dict[Kind, tuple[str, ...]] = {
-    Kind.YAML: ("outlast.lint.cloud_run.in_yaml", "outlast.lint.kubernetes.checking", "outlast.lint.clouds.checks"),
+    Kind.YAML: (
+        "outlast.lint.cloud_run.in_yaml",
+        "outlast.lint.kubernetes.checking",
+        "outlast.lint.kubernetes.in_pipelines",
+        "outlast.lint.clouds.checks",
+    ),
     Kind.SHELL: (
         "outlast.lint.cloud_run.in_shell",
         "outlast.lint.kubernetes.in_scripts",
+        "outlast.lint.commands.in_scripts",
         "outlast.lint.slurm.checks",
         "outlast.lint.clouds.checks",
     ),
@@ -40,6 +46,15 @@ _RULES: tuple[str, ...] = (
     "outlast.lint.slurm.rules",
     "outlast.lint.clouds.rules",
 )
+# The letters that ids begin with.
+_FAMILIES = {
+    "CR": "Cloud Run jobs, and containers",
+    "K": "Kubernetes",
+    "C": "Python programs",
+    "S": "Slurm batch scripts",
+    "A": "AWS Batch and ECS",
+    "L": "Ignores",
+}
 
 
 @cache
@@ -53,6 +68,12 @@ def all_rules() -> dict[str, Rule]:
     """Every rule by its id, in the order of the ids."""
     rules = [one for module in _RULES for one in cast(tuple[Rule, ...], importlib.import_module(module).RULES)]
     return {one.id: one for one in sorted(rules, key=lambda rule: rule.id)}
+
+
+def families() -> dict[str, tuple[Rule, ...]]:
+    """All rules in their families, by the family's title."""
+    rules = all_rules().values()
+    return {title: tuple(one for one in rules if one.family == letters) for letters, title in _FAMILIES.items()}
 
 
 def load_rule(name: str) -> Rule:

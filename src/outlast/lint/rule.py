@@ -64,6 +64,11 @@ class Rule:
     fix: str
     source: str
 
+    @property
+    def family(self) -> str:
+        """The letters that its id begins with."""
+        return self.id.rstrip("0123456789")
+
     def at(self, place: Place, message: str, *, severity: Severity | None = None, fix: str | None = None) -> Finding:
         """A finding at a place. `message` tells this case, with its values; `fix` where the rule's is too general."""
         return Finding(self, severity or self.severity, place.line, place.column, message, fix or self.fix)

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -129,6 +129,16 @@ def _location(path: Path, line: int, column: int) -> dict[str, Any]:
     uri = path.absolute().as_uri() if path.is_absolute() else quote(path.as_posix())
     region = {"startLine": line, "startColumn": column}
     return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
+
+
+def listing(families: Mapping[str, Sequence[Rule]]) -> Iterator[str]:
+    """All rules in one line each, under their families' titles."""
+    for title, rules in families.items():
+        yield title
+        for one in rules:
+            yield f"  {one.id:<5}  {one.severity:<7}  {one.title}"
+        yield ""
+    yield "`outlast explain RULE` tells why, what to do, and the source"
 
 
 def explanation(rule: Rule) -> Iterator[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from outlast.emulate.serving import LOOPBACK
+from outlast.platforms import gke_labels
 
 Json = dict[str, Any]
 NODE_ADDRESS = LOOPBACK  # all nodes and pods are this machine
@@ -104,7 +105,7 @@ def new_node(name: str, machine: Machine, stamp: str) -> Json:
     taints, resources = [], {"cpu": str(machine.cpus), "memory": machine.memory, "pods": "110"}
     resources["ephemeral-storage"] = "100Gi"
     if machine.spot:
-        labels["cloud.google.com/gke-spot"] = "true"
+        labels[gke_labels.SPOT] = "true"
     if machine.gpus:
         labels |= {
             "cloud.google.com/gke-accelerator": machine.gpu,

@@ -14,14 +14,14 @@ from typing import Any
 from outlast.containers.container import SHARED_MEMORY, Mount
 from outlast.emulate.kubernetes.defaulting import FILE_MODE
 from outlast.emulate.kubernetes.pod_environment import ConfigError, Find, data_of, expanded, field_of
+from outlast.platforms import gke_labels
 
 Json = dict[str, Any]
-GCSFUSE = "gcsfuse.csi.storage.gke.io"
+GCSFUSE = gke_labels.GCSFUSE_DRIVER
 ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 # The kinds of volumes that there are, and the settings of those of which only some are.
 KINDS = ("emptyDir", "hostPath", "persistentVolumeClaim", "csi", "configMap", "secret", "downwardAPI")
 HOST_PATHS = ("", "Directory", "DirectoryOrCreate")
-_BUCKET_ANNOTATION = "gke-gcsfuse/volumes"
 
 
 class NotYetMounted(Exception):
@@ -104,10 +104,10 @@ class Volumes:
         return _made(self._places.claims / f"{namespace}_{claim}"), bool(wanted.get("readOnly"))
 
     def _bucket(self, _: str, wanted: Json) -> tuple[Path, bool]:
-        if self._pod["metadata"].get("annotations", {}).get(_BUCKET_ANNOTATION) != "true":
-            raise NotYetMounted(
-                f'failed to find the sidecar container in Pod spec: it lacks annotation {_BUCKET_ANNOTATION}: "true"'
-            )
+        needed = gke_labels.GCSFUSE_ANNOTATION
+        if self._pod["metadata"].get("annotations", {}).get(needed) != "true":
+            told = f'failed to find the sidecar container in Pod spec: it lacks annotation {needed}: "true"'
+            raise NotYetMounted(told)
         bucket = wanted.get("volumeAttributes", {}).get("bucketName")
         if not bucket:
             raise NotYetMounted("volume attribute bucketName is missing")

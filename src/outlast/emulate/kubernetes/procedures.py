@@ -22,11 +22,12 @@ from outlast.emulate.kubernetes.hosts import Host
 from outlast.emulate.kubernetes.pods import is_over, own_grace_seconds
 from outlast.emulate.kubernetes.problems import Refused
 from outlast.emulate.kubernetes.taints import NOT_READY, UNREACHABLE, set_taints
+from outlast.platforms import gke_labels
 
 Json = dict[str, Any]
 Kind = Literal["maintenance", "reclaim", "host-error", "partition"]
 ACTIVE_LABEL = "cloud.google.com/active-node-maintenance"
-ENDING_TAINT = {"key": "cloud.google.com/impending-node-termination", "effect": "NoSchedule"}
+ENDING_TAINT = {"key": gke_labels.IMPENDING_END, "effect": "NoSchedule"}
 LABEL_SECONDS = 30.0  # "within 60 s"
 MONITOR_GRACE_SECONDS = 50.0
 REPLACEMENT_SECONDS = 90.0

@@ -1,7 +1,7 @@
 """Checks on gcloud command lines, wherever they stand (CR013, CR019, CR028 and all rules on the job they describe)."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from outlast.lint.cloud_run import rules_keeping as rules
@@ -11,11 +11,12 @@ from outlast.lint.cloud_run.jobs import check_documents, check_job
 from outlast.lint.cloud_run.keeping import fault_of_address
 from outlast.lint.cloud_run.manifest import GROUP
 from outlast.lint.command_line import CommandLine
+from outlast.lint.inner_text import moved_out_of
 from outlast.lint.known import Known
 from outlast.lint.reading.shell import read_shell
 from outlast.lint.reading.statements import Heredoc, Script
 from outlast.lint.reading.yaml_nodes import read_yaml
-from outlast.lint.rule import ERROR, WARNING, At, Finding, Place
+from outlast.lint.rule import ERROR, WARNING, Finding
 from outlast.lint.source import Unreadable
 
 _MEMBER = re.compile(r"serviceAccount:([^\s,\"']+)")
@@ -58,7 +59,7 @@ def check_script(script: Script, around: Around, nested: int = 0) -> Iterator[Fi
         for document in statement.heredocs:
             yield from _document(document, around.known)
             if document.text.startswith("#!") or (command.program or "") in _READ_SCRIPTS:
-                yield from _moved_into(document, check_text(document.text, around, nested + 1))
+                yield from moved_out_of(document, check_text(document.text, around, nested + 1))
 
 
 def _inner_texts(command: CommandLine, around: Around, nested: int) -> Iterator[Finding]:
@@ -81,14 +82,7 @@ def _document(document: Heredoc, known: Known) -> Iterator[Finding]:
         documents = read_yaml(document.text)
     except Unreadable:
         return
-    yield from _moved_into(document, check_documents(documents, known, document.text.split("\n")))
-
-
-def _moved_into(document: Heredoc, findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Findings in a here-document with their places in the script."""
-    for one in findings:
-        cut = document.shift[one.line - 1] if one.line <= len(document.shift) else 0
-        yield replace(one, line=document.line + one.line - 1, column=one.column + cut)
+    yield from moved_out_of(document, check_documents(documents, known, document.text.split("\n")))
 
 
 def check_line(line: CommandLine, around: Around) -> Iterator[Finding]:
@@ -153,10 +147,3 @@ def _waiting(command: GcloudCommand, around: Around) -> Iterator[Finding]:
     if flag is not None and around.in_pipeline and command.of_jobs in ("execute", "deploy", "create", "update"):
         told = "this pipeline waits for the whole job, and ends the wait at its own time limit"
         yield rules.WAITING.at(flag.word, told)
-
-
-def moved(findings: Iterator[Finding], outer: Callable[[Place], At]) -> Iterator[Finding]:
-    """Findings in an inner text with their places in the file."""
-    for one in findings:
-        place = outer(At(one.line, one.column))
-        yield replace(one, line=place.line, column=place.column)

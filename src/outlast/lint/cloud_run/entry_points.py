@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from outlast.lint.cloud_run.evidence import trains
 from outlast.lint.cloud_run.job import CloudRunJob, Container
 from outlast.lint.cloud_run.rules_keeping import ONE_WORD
-from outlast.lint.cloud_run.texts import InnerText, inner_text
 from outlast.lint.command_line import Word
 from outlast.lint.commands.entry import Entry, Hears, ShellText, Surroundings, follow
 from outlast.lint.commands.roles import MINOR, TRAINING, role_of
 from outlast.lint.commands.rules import CODE_LOST, SIGNAL_LOST, ZERO_AT_TERM
 from outlast.lint.commands.shells import is_shell, sh_of_image
+from outlast.lint.inner_text import InnerText, inner_text
 from outlast.lint.reading.yaml_nodes import Node
-from outlast.lint.rule import ERROR, INFO, WARNING, At, Finding, Place
+from outlast.lint.rule import ERROR, INFO, WARNING, Finding, Place
 
 _VARIABLE = re.compile(r"\{\{.*\}\}|\$[({A-Za-z]")
 
@@ -52,8 +52,7 @@ class _Started:
 
     def place(self, at: Place) -> Place:
         """A place of an entry in the file."""
-        held = self.used[-1] if self.used else None
-        return at if held is None or held.exact else At(held.node.line, held.node.column)
+        return self.used[-1].mapped(at) if self.used else at
 
 
 def _word(node: Node) -> Word:
@@ -68,6 +67,7 @@ def check(job: CloudRunJob, lines: Sequence[str] | None) -> Iterator[Finding]:
     """The findings of every container's command."""
     for container in job.containers:
         yield from _one_word(container)
+        yield from _zero_by_setting(job, container)
         started = _Started(container, lines)
         entry = started.entry()
         if entry is not None:
@@ -83,14 +83,21 @@ def _one_word(container: Container) -> Iterator[Finding]:
             yield ONE_WORD.at(first, told)
 
 
+def _zero_by_setting(job: CloudRunJob, container: Container) -> Iterator[Finding]:
+    for name, value in container.environment:
+        if name.text == "OUTLAST_EXIT_CODE" and value.text == "0":
+            told = f"OUTLAST_EXIT_CODE is 0 in {job.called}: an interrupted attempt counts as done"
+            yield ZERO_AT_TERM.at(value, told)
+
+
 def _judged(job: CloudRunJob, started: _Started, entry: Entry) -> Iterator[Finding]:
     role = role_of(entry.main) if entry.main else MINOR
     matters = job.uses_gpu or role == TRAINING or trains(job)
     if entry.hears in (Hears.NO, Hears.SOME) and entry.main and role >= MINOR:
-        may = "does" if entry.hears is Hears.NO else "may"
-        told = f"SIGTERM {may} not reach {entry.main_told}: {entry.why}"
         severity = WARNING if matters and entry.hears is Hears.NO else INFO
-        yield SIGNAL_LOST.at(started.place(entry.place), told, severity=severity)
+        yield SIGNAL_LOST.at(started.place(entry.place), entry.deaf_told, severity=severity)
+    elif entry.unseen and matters:
+        yield SIGNAL_LOST.at(started.place(entry.place), entry.unseen_told, severity=INFO)
     if entry.lost is not None and role > MINOR:
         told = f"{job.called} succeeds even when {entry.main_told} fails: {entry.lost.why}"
         yield CODE_LOST.at(started.place(entry.lost.place), told, severity=ERROR if matters else WARNING)

@@ -4,6 +4,7 @@ from outlast.lint.rule import ERROR, INFO, WARNING, Rule
 
 _CONTRACT = "Cloud Run, Container runtime contract (2026-04-08)"
 _MOUNTS = "Cloud Run, Cloud Storage volume mounts for jobs (2026-11-29)"
+_TUTORIAL = "Cloud Run, Design resilient long-running GPU jobs (2026-11)"
 
 UNLISTED_FLAG = Rule(
     "CR013",
@@ -51,7 +52,7 @@ FAR_BUCKET = Rule(
     "the bucket is in another region",
     "The final save has 10 seconds; between regions it is slower, and each byte is billed.",
     "use a bucket in the job's region",
-    "Google Cloud blog, interruptible workloads (checkpoints in the same region)",
+    "Cloud Run, Cloud Storage volume mounts for jobs (2026-11-29)",
 )
 ACCOUNT = Rule(
     "CR019",
@@ -76,7 +77,7 @@ SAME_PLACE = Rule(
     "several tasks are given one place for checkpoints",
     "Each task overwrites what the others have saved, unless the program adds its task's index.",
     "have $CLOUD_RUN_TASK_INDEX in the path; outlast.Job keeps tasks apart itself",
-    "Cloud Run tutorial for resilient GPU jobs: the file's name holds the task's index",
+    f"{_TUTORIAL}: the file's name holds the task's index",
 )
 REFUSED_FORM = Rule(
     "CR025",
@@ -92,7 +93,7 @@ RARE_SAVES = Rule(
     "checkpoints are far apart",
     "The 10 seconds at the end are too short for a large state: what is lost is the time since the last save.",
     "save at least every 15 minutes, and ten times within a timeout; `outlast interval` tells the best",
-    "Cloud Run tutorial for resilient GPU jobs: periodic saves are the protection",
+    f"{_TUTORIAL}: periodic saves are the protection",
 )
 SLOW_SAVE = Rule(
     "CR027",

@@ -4,6 +4,7 @@ from outlast.lint.rule import ERROR, INFO, WARNING, Rule
 
 _TIMEOUT = "Cloud Run, Set task timeout for jobs (2026-11-29)"
 _RETRIES = "Cloud Run, Set maximum retries for jobs (2026-11-29)"
+_TUTORIAL = "Cloud Run, Design resilient long-running GPU jobs (2026-11)"
 
 GPU_TIMEOUT = Rule(
     "CR001",
@@ -43,7 +44,7 @@ NO_RETRY = Rule(
     "no retries",
     "The first maintenance, timeout or crash fails the job for good. Tasks with a GPU are not moved, they are ended.",
     "allow 3 retries or more, and let the job resume from its checkpoint",
-    f"{_RETRIES}; Cloud Run tutorial for resilient GPU jobs",
+    f"{_RETRIES}; {_TUTORIAL}",
 )
 TOO_MANY_RETRIES = Rule(
     "CR006",
@@ -59,7 +60,7 @@ FEW_RETRIES = Rule(
     "fewer retries than interruptions to be expected",
     "Each interruption uses up a retry, and so does each fault of the program: the budget has to hold both.",
     "allow the expected interruptions and two more, at most 10",
-    "Cloud Run tutorial for resilient GPU jobs: one retry for maintenance, more for faults",
+    f"{_TUTORIAL}: one retry for maintenance, more for faults",
 )
 EXPOSURE = Rule(
     "CR008",
@@ -67,7 +68,7 @@ EXPOSURE = Rule(
     "what the job may cost at worst",
     "The timeout holds for each attempt: timeout x (retries + 1) x tasks is billed if every attempt hangs.",
     "lower the timeout or the retries, or set exposure-hours in [tool.outlast.lint] to what you accept",
-    "Cloud Run tutorial for resilient GPU jobs: exposure is timeout x (retries + 1)",
+    f"{_TUTORIAL}: exposure is timeout x (retries + 1)",
 )
 NO_GPU_TYPE = Rule(
     "CR009",
@@ -99,7 +100,7 @@ REDUNDANCY = Rule(
     "zonal redundancy of the GPU is left on",
     "It draws on another quota, which is 0 by default, and costs more; a job that resumes does not need it.",
     "set run.googleapis.com/gpu-zonal-redundancy-disabled: 'true', or --no-gpu-zonal-redundancy",
-    "Cloud Run, GPU zonal redundancy (2026-11-29); Cloud Run tutorial for resilient GPU jobs",
+    f"Cloud Run, GPU zonal redundancy (2026-11-29); {_TUTORIAL}",
 )
 ALL_AT_ONCE = Rule(
     "CR023",

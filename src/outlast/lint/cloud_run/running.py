@@ -87,10 +87,13 @@ def _few_retries(job: CloudRunJob, number: int) -> Iterator[Finding]:
         return
     expected = math.ceil(seconds / mean)
     if number < expected + 1:
-        told = (
-            f"{number} for {told_hours(seconds)}: interruptions to expect are {expected}, and faults use retries, too"
-        )
+        told = f"{_counted(number, 'retry', 'retries')} for {told_hours(seconds)}"
+        told += f": {_counted(expected, 'interruption is', 'interruptions are')} likely, and faults use retries, too"
         yield rules.FEW_RETRIES.at(job.retries, told)
+
+
+def _counted(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"
 
 
 def _exposure(job: CloudRunJob, known: Known) -> Iterator[Finding]:
@@ -100,9 +103,9 @@ def _exposure(job: CloudRunJob, known: Known) -> Iterator[Finding]:
         return
     hours = seconds / 3600 * (retries + 1) * tasks
     if hours > _LEAST_TOLD_HOURS:
-        parts = f"{told_hours(seconds)} x {retries + 1} attempt{'s' if retries else ''}"
+        parts = f"{told_hours(seconds)} x {_counted(retries + 1, 'attempt', 'attempts')}"
         parts += f" x {tasks} tasks" if tasks > 1 else ""
-        told = f"at worst {job.called} is billed {hours:,.0f} GPU hours: {parts}"
+        told = f"at worst {job.called} is billed {_counted(round(hours), 'GPU hour', 'GPU hours')}: {parts}"
         yield rules.EXPOSURE.at(job.timeout, told, severity=WARNING if hours > known.exposure_hours else INFO)
 
 
@@ -119,7 +122,9 @@ def _gpu(job: CloudRunJob) -> Iterator[Finding]:
     # The provider's own example of Terraform sets the node selector alone.
     if typed and not counted and job.form is not Form.TERRAFORM and not job.gpu_type.is_unknown:
         flag = "--gpu 1" if job.form is Form.COMMAND else "the limit nvidia.com/gpu"
-        yield rules.NO_GPU_COUNT.at(job.gpu_type, f"{job.called} names {job.gpu_type.text}, but has no {flag}")
+        yield rules.NO_GPU_COUNT.at(
+            job.gpu_type, f"{job.called} names {job.gpu_type.text}, but does not ask for one: {flag} is missing"
+        )
     if not job.uses_gpu:
         return
     if counted and not typed:

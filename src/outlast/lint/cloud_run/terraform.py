@@ -13,17 +13,12 @@ _VOLUMES = (
 )  # fmt: skip
 
 
-def several(node: Node) -> tuple[Node, ...]:
-    """A block that may stand several times: none, one map, or a list of them."""
-    return node.elements if node.kind == "list" else (node,) if node.kind == "map" else ()
-
-
 def job_of(block: Block) -> CloudRunJob:
     """From its resource."""
     body, execution = block.body, block.body["template"]
     task = execution["template"]
     stage = body["launch_stage"]
-    containers = [_container(one) for one in several(task["containers"])]
+    containers = [_container(one) for one in task["containers"].several]
     elsewhere = any(task[name].is_unknown for name in ("volumes", "containers", "node_selector"))
     return CloudRunJob(
         form=Form.TERRAFORM,
@@ -40,21 +35,21 @@ def job_of(block: Block) -> CloudRunJob:
         region=body["location"],
         preview=stage.text in PREVIEW_STAGES or stage.is_unknown,
         containers=tuple(replace(one, open=one.open or elsewhere) for one in containers),
-        volumes=tuple(_volume(one) for one in several(task["volumes"])),
+        volumes=tuple(_volume(one) for one in task["volumes"].several),
         partial=not containers,
     )
 
 
 def _container(node: Node) -> Container:
     limits = node.at("resources", "limits")
-    variables = several(node["env"])
+    variables = node["env"].several
     return Container(
         node=node,
         image=node["image"],
         command=node["command"],
         arguments=node["args"],
         environment=tuple((one["name"], one["value"] or one["value_source"]) for one in variables),
-        mounts=tuple(Mount(one["name"], one["mount_path"]) for one in several(node["volume_mounts"])),
+        mounts=tuple(Mount(one["name"], one["mount_path"]) for one in node["volume_mounts"].several),
         cpu=limits["cpu"],
         memory=limits["memory"],
         gpus=limits[GPU],

@@ -90,7 +90,7 @@ def _of_node(properties: Node, place: Node) -> Retries:
     strategy = _any(properties, "RetryStrategy", "retryStrategy", "retry_strategy")
     attempts = _any(strategy, "Attempts", "attempts")
     listed = _any(strategy, "EvaluateOnExit", "evaluateOnExit", "evaluate_on_exit")
-    rows = listed.elements if listed.kind == "list" else (listed,) if listed.kind == "map" else ()
+    rows = listed.several
     rules = tuple(_rule_of(row) for row in rows)
     platforms = _any(properties, "PlatformCapabilities", "platformCapabilities", "platform_capabilities")
     unknown = strategy.is_unknown or (attempts.is_set and attempts.number is None)

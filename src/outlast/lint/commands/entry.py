@@ -39,7 +39,7 @@ class Entry:
     first process itself; None where that is not known. `lost`: where its exit code is lost; `may_be_lost`: where
     another program's code stands for it. `zero_on_term`: a trap
     that ends with `exit 0` at SIGTERM. `in_script`: places in `lost` and `zero_on_term`, and `place`, are in this
-    file rather than where the command stands.
+    file rather than where the command stands. `unseen`: a script that a shell runs, and that cannot be read here.
     """
 
     hears: Hears
@@ -51,6 +51,18 @@ class Entry:
     may_be_lost: Lost | None = None
     zero_on_term: At | None = None
     in_script: str | None = None
+    unseen: str = ""
+
+    @property
+    def deaf_told(self) -> str:
+        """That the main program does not hear, or may not, and why."""
+        may = "may" if self.hears is Hears.SOME else "does"
+        return f"SIGTERM {may} not reach {self.main_told}: {self.why}"
+
+    @property
+    def unseen_told(self) -> str:
+        """The same, where it depends on a script that was not seen."""
+        return f"SIGTERM reaches the program only if {self.unseen}, which was not seen here, starts it with `exec`"
 
     @property
     def main_told(self) -> str:
@@ -148,7 +160,7 @@ def _follow(words: tuple[Word, ...], around: Surroundings, way: _Way, place: Pla
             )
             return replace(_in_shell(shelled, around, way), in_script=words[0].text, place=words[0])
     if name.endswith((".sh", ".bash")):
-        return Entry(Hears.UNKNOWN, words[0], first=None)
+        return Entry(Hears.UNKNOWN, words[0], first=None, unseen=words[0].text or "")
     hears = Hears.YES if name else Hears.UNKNOWN
     return Entry(hears, words[0], main=words, first=way.first)
 
@@ -202,7 +214,7 @@ def _shell(words: tuple[Word, ...], name: str, around: Surroundings, way: _Way) 
         return _in_shell(_Shelled(inner, shells, options, False, words[place + 2 :]), around, way)
     text = around.script(operand.text)
     if text is None:
-        return Entry(Hears.UNKNOWN, operand, first=False)
+        return Entry(Hears.UNKNOWN, operand, first=False, unseen=operand.text)
     found = _in_shell(_Shelled(ShellText(text), shells, options, True, words[place + 1 :]), around, way)
     return replace(found, in_script=operand.text, place=operand)
 

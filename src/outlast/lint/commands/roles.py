@@ -61,6 +61,11 @@ def _role_of_python(texts: Sequence[str]) -> int:
     return TRAINING if any(_TRAINING.search(text.rsplit("/", 1)[-1]) for text in texts[:6]) else PROGRAM
 
 
+def is_named_for_training(path: str) -> bool:
+    """Whether a script's name says training."""
+    return _TRAINING.search(path.rsplit("/", 1)[-1]) is not None
+
+
 def _without_launchers(words: Sequence[Word]) -> Sequence[Word]:
     for _ in range(8):
         hop = find_hop(words)

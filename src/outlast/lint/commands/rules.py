@@ -34,7 +34,8 @@ ZERO_AT_TERM = Rule(
     ERROR,
     "exit code 0 at SIGTERM with work left",
     "Since Kubernetes 1.27 a container that exits 0 while it is stopped leaves its Pod Succeeded: a Job counts that "
-    "as complete, and Cloud Run, Batch and Slurm do not retry it either. Unfinished work is lost silently.",
+    "as complete, and Cloud Run, Batch and Slurm do not retry it either. Unfinished work is lost silently. Only what "
+    "is started again whatever its code may end with 0: a Deployment's worker, whose item goes back into the queue.",
     "exit 143 where work is left (128 + SIGTERM); 0 only when all is done",
     "kubernetes/kubernetes#118310 and #120182 (2023); Cloud Run, Container runtime contract (2026-04-08)",
 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from outlast.lint.commands.entry import Entry, Hears
-from outlast.lint.commands.roles import TRAINING, role_of
+from outlast.lint.commands.roles import TRAINING, is_named_for_training, role_of
 from outlast.lint.commands.rules import CODE_LOST, FIRST_WITHOUT_HANDLER, SIGNAL_LOST, ZERO_AT_TERM
 from outlast.lint.containerfiles.programs import is_deaf
 from outlast.lint.containerfiles.rules import NOT_JSON
@@ -43,10 +43,11 @@ def _looks_like_a_list(instruction: Instruction) -> bool:
 
 def _judged(entry: Entry, started: Started) -> Iterator[Finding]:
     if entry.hears in (Hears.NO, Hears.SOME):
-        severity, may = (WARNING, "does") if entry.hears is Hears.NO else (INFO, "may")
         where = f" (in {entry.in_script})" if entry.in_script else ""
-        message = f"SIGTERM {may} not reach {entry.main_told}: {entry.why}{where}"
-        yield SIGNAL_LOST.at(_place(entry, started), message, severity=severity)
+        severity = WARNING if entry.hears is Hears.NO else INFO
+        yield SIGNAL_LOST.at(_place(entry, started), f"{entry.deaf_told}{where}", severity=severity)
+    elif entry.unseen and is_named_for_training(entry.unseen):
+        yield SIGNAL_LOST.at(_place(entry, started), entry.unseen_told, severity=INFO)
     lost = entry.lost or entry.may_be_lost
     if lost is not None:
         place, where = _in_file(entry, lost.place, started)

@@ -1,9 +1,9 @@
 """The check of Kubernetes manifests: every rule over every template of pods."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import groupby
 
+from outlast.lint.inner_text import inner_text, moved
 from outlast.lint.known import Known
 from outlast.lint.kubernetes import (
     budgets,
@@ -20,10 +20,9 @@ from outlast.lint.kubernetes import (
 )
 from outlast.lint.kubernetes.cases import Case, cases_of
 from outlast.lint.kubernetes.fields import entries
-from outlast.lint.kubernetes.manifest import Manifest, read_manifest
-from outlast.lint.kubernetes.texts import embedded
-from outlast.lint.reading.yaml_nodes import Node
-from outlast.lint.rule import At, Finding
+from outlast.lint.kubernetes.manifest import Manifest, manifest_of, read_manifest
+from outlast.lint.reading.yaml_nodes import Node, read_yaml
+from outlast.lint.rule import Finding
 from outlast.lint.source import Source, Unreadable
 
 _OF_A_CASE: tuple[Callable[[Case], Iterator[Finding]], ...] = (
@@ -53,7 +52,8 @@ RULES = (
 
 def check(source: Source) -> Iterator[Finding]:
     """The findings of a YAML file; none where it holds no Kubernetes objects. Raises Unreadable when it is no YAML."""
-    yield from check_manifest(source.read(read_manifest), source.known)
+    documents = source.read(read_yaml)
+    yield from check_manifest(manifest_of(documents, tuple(source.text.split("\n"))), source.known)
 
 
 def check_manifest(manifest: Manifest, known: Known) -> Iterator[Finding]:
@@ -82,11 +82,9 @@ def _in_texts(manifest: Manifest, known: Known) -> Iterator[Finding]:
 
 
 def _inside(node: Node, manifest: Manifest, known: Known) -> Iterator[Finding]:
-    held = embedded(node, manifest)
+    held = inner_text(node, manifest.lines)
     try:
         inner = read_manifest(node.text)
     except Unreadable:
         return
-    for one in check_manifest(inner, known):
-        place = held.place(held.shell.outer(At(one.line, one.column)))
-        yield replace(one, line=place.line, column=place.column)
+    yield from moved(check_manifest(inner, known), held.outer)

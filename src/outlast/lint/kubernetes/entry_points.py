@@ -9,12 +9,12 @@ from outlast.lint.commands.entry import Entry, Hears, ShellText, Surroundings, f
 from outlast.lint.commands.roles import MINOR, TRAINING, role_of
 from outlast.lint.commands.rules import CODE_LOST, FIRST_WITHOUT_HANDLER, ZERO_AT_TERM
 from outlast.lint.commands.shells import is_shell, sh_of_image
+from outlast.lint.inner_text import InnerText, inner_text
 from outlast.lint.kubernetes.cases import Case
 from outlast.lint.kubernetes.fields import entries, known_text
-from outlast.lint.kubernetes.texts import Embedded, embedded
 from outlast.lint.kubernetes.work import variables_of
 from outlast.lint.reading.yaml_nodes import Node
-from outlast.lint.rule import ERROR, INFO, WARNING, At, Finding, Place, Rule
+from outlast.lint.rule import ERROR, INFO, WARNING, Finding, Place, Rule
 
 SIGNAL_LOST = Rule(
     "K026",
@@ -46,7 +46,7 @@ class _Container:
 
     case: Case
     node: Node
-    used: dict[str, Embedded] = field(default_factory=dict)
+    used: dict[str, InnerText] = field(default_factory=dict)
 
     def entry(self) -> Entry | None:
         """What becomes of its command; None where it starts what its image says."""
@@ -63,7 +63,7 @@ class _Container:
         node = next((one for one in nodes if (one.line, one.column) == (word.line, word.column)), None)
         if node is None:
             return ShellText(word.text or "", word.line, word.column)
-        self.used[""] = embedded(node, self.case.manifest)
+        self.used[""] = inner_text(node, self.case.manifest.lines)
         return self.used[""].shell
 
     def script(self, name: str) -> str | None:
@@ -71,7 +71,7 @@ class _Container:
         for mount in entries(self.node["volumeMounts"]):
             found = self._mounted(mount, name)
             if found is not None:
-                self.used[name] = embedded(found, self.case.manifest)
+                self.used[name] = inner_text(found, self.case.manifest.lines)
                 return found.text
         return None
 
@@ -95,8 +95,8 @@ class _Container:
         if held is None:
             return at
         if entry.in_script is None:
-            return held.place(at)
-        return at if isinstance(at, Word) else held.place(held.shell.outer(At(at.line, at.column)))
+            return held.mapped(at)
+        return at if isinstance(at, Word) else held.outer(at)
 
 
 def _word(node: Node) -> Word:
@@ -131,9 +131,12 @@ def _of_entry(case: Case, container: _Container, entry: Entry) -> Iterator[Findi
         yield from _lost(case, entry, container.place(entry, entry.lost.place))
     known = bool(entry.main) and bool(entry.main[0].start) and role_of(entry.main) >= MINOR
     if known and entry.hears in (Hears.NO, Hears.SOME):
-        told = f"{case.name}: SIGTERM does not reach {entry.main_told}: {entry.why}"
         place = container.place(entry, entry.place)
-        yield SIGNAL_LOST.at(place, told, severity=WARNING if case.matters else INFO)
+        severity = WARNING if case.matters and entry.hears is Hears.NO else INFO
+        yield SIGNAL_LOST.at(place, f"{case.name}: {entry.deaf_told}", severity=severity)
+    elif entry.unseen and case.matters:
+        place = container.place(entry, entry.place)
+        yield SIGNAL_LOST.at(place, f"{case.name}: {entry.unseen_told}", severity=INFO)
     elif entry.first and case.evidence.trains and _is_python(entry.main) and not _shares_processes(case):
         told = f"{entry.main_told} is the first process of {case.name}: SIGTERM does nothing unless it handles it"
         yield FIRST_WITHOUT_HANDLER.at(container.place(entry, entry.place), told, severity=INFO)
@@ -182,7 +185,7 @@ def _entrypoint_of_ray(case: Case) -> Iterator[Finding]:
     node = case.workload.spec["entrypoint"]
     if case.workload.kind != "RayJob" or case.pods is not case.workload.pods[0] or known_text(node) is None:
         return
-    held = embedded(node, case.manifest)
+    held = inner_text(node, case.manifest.lines)
     entry = follow_text(held.shell, shell=None)
     if entry.lost is not None:
-        yield from _lost(case, entry, held.place(entry.lost.place))
+        yield from _lost(case, entry, held.mapped(entry.lost.place))

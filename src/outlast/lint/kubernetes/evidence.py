@@ -9,16 +9,15 @@ from outlast.lint.kubernetes.manifest import Manifest
 from outlast.lint.kubernetes.work import idles, serves, trains, words_in, words_of, works
 from outlast.lint.kubernetes.workloads import Pods, Workload
 from outlast.lint.reading.yaml_nodes import Node
+from outlast.platforms import gke_labels
 
 # Labels of nodes, and the values by which pods ask for machines that may be taken back. GKE, "Spot VMs"; Amazon EKS,
 # "Managed node groups"; Karpenter, "Scheduling"; AKS, "Add a Spot node pool" (2026-11-30).
-GKE_SPOT, GKE_PREEMPTIBLE = "cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible"
-GKE_PROVISIONING, GKE_FLEX_START = "cloud.google.com/gke-provisioning", "cloud.google.com/gke-flex-start"
 AKS_SPOT = "kubernetes.azure.com/scalesetpriority"
 _SPOT = {
-    GKE_SPOT: ("true",),
-    GKE_PREEMPTIBLE: ("true",),
-    GKE_PROVISIONING: ("spot", "preemptible"),
+    gke_labels.SPOT: ("true",),
+    gke_labels.PREEMPTIBLE: ("true",),
+    gke_labels.PROVISIONING: ("spot", "preemptible"),
     "eks.amazonaws.com/capacityType": ("SPOT",),
     "karpenter.sh/capacity-type": ("spot",),
     AKS_SPOT: ("spot",),
@@ -106,7 +105,7 @@ def evidence_of(pods: Pods, workload: Workload, manifest: Manifest) -> Evidence:
         gpu_sign=_gpu_sign(pods, wishes),
         spot=_spot_of(wishes),
         maybe_spot=_may_be_spot(pods, wishes),
-        flex_start=next((one for one in wishes if one.key == GKE_FLEX_START and "true" in one.values), None),
+        flex_start=next((one for one in wishes if one.key == gke_labels.FLEX_START and "true" in one.values), None),
         on_gke=tpu is not None or _on_gke(pods, workload, manifest, wishes),
         trains=trains(list(words_in(workload.spec["entrypoint"])))
         or any(trains(words_of(one)) for one in pods.containers),

@@ -5,18 +5,17 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from outlast.lint.kubernetes.cases import Case, key_of
-from outlast.lint.kubernetes.evidence import GKE_PREEMPTIBLE
+from outlast.lint.kubernetes.evidence import COMPUTE_CLASS
 from outlast.lint.kubernetes.fields import number_or, unset
 from outlast.lint.kubernetes.work import variables_of, words_of
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import INFO, WARNING, Finding, Rule
-from outlast.platforms import gke_gpu, gke_spot, gke_tpu, kubernetes
+from outlast.platforms import gke_gpu, gke_labels, gke_spot, gke_tpu, kubernetes
 
 _DEFAULT = int(kubernetes.FACTS.grace_seconds)
 _SPOT, _SPOT_AT_MOST = int(gke_spot.FACTS.grace_seconds), int(gke_spot.FACTS.longest_grace_seconds or 0)
 _LONGEST = {"GPU": int(gke_gpu.FACTS.longest_grace_seconds or 0), "TPU": int(gke_tpu.FACTS.longest_grace_seconds or 0)}
 _LAUNCHER_SECONDS = 30
-_COMPUTE_CLASS = "cloud.google.com/compute-class"
 _SECONDS = re.compile(r"([0-9]{1,9})s?")
 _GRACE = "terminationGracePeriodSeconds"
 _DISRUPTION = "GKE, Manage GKE node disruption for GPUs and TPUs (2026-11-29)"
@@ -125,8 +124,8 @@ def _too_much(case: Case, node: Node, asked: int) -> Iterator[Finding]:
 
 def _of_spot(case: Case) -> tuple[int, str]:
     """What a Spot node gives to ordinary pods, and on what that rests."""
-    spot, named = case.evidence.spot, case.evidence.wish(_COMPUTE_CLASS)
-    if spot is not None and spot.key == GKE_PREEMPTIBLE:
+    spot, named = case.evidence.spot, case.evidence.wish(COMPUTE_CLASS)
+    if spot is not None and spot.key == gke_labels.PREEMPTIBLE:
         return _SPOT, ""
     chosen = case.manifest.find("ComputeClass", named.values[0]) if named and named.values else None
     kubelet = chosen.at("spec", "nodeSystemConfig", "kubeletConfig") if chosen else None

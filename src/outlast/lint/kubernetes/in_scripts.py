@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from outlast.lint.command_line import CommandLine, Word
+from outlast.lint.inner_text import InnerText, moved, moved_out_of
 from outlast.lint.known import Known
 from outlast.lint.kubernetes.checking import check_manifest
 from outlast.lint.kubernetes.manifest import Manifest, read_manifest
@@ -40,6 +41,18 @@ def check_script(script: Script, known: Known) -> Iterator[Finding]:
             yield from check_manifest(made, known)
 
 
+def check_inner(inner: InnerText, known: Known) -> Iterator[Finding]:
+    """The same of a shell text inside a file of another language; one that cannot be read has no findings."""
+    text = inner.shell.text
+    if "apiVersion:" not in text and not any(program in text for program in _KUBECTL):
+        return
+    try:
+        script = read_shell(text)
+    except Unreadable:
+        return
+    yield from moved(check_script(script, known), inner.outer)
+
+
 def _of_heredoc(document: Heredoc, known: Known) -> Iterator[Finding]:
     """A document that no program of Kubernetes may ever see is looked at too: it is written to a file mostly."""
     if "apiVersion:" not in document.text or "kind:" not in document.text:
@@ -48,9 +61,7 @@ def _of_heredoc(document: Heredoc, known: Known) -> Iterator[Finding]:
         manifest = read_manifest(document.text)
     except Unreadable:
         return
-    for one in check_manifest(manifest, known):
-        cut = document.shift[one.line - 1] if one.line <= len(document.shift) else 0
-        yield replace(one, line=document.line + one.line - 1, column=one.column + cut)
+    yield from moved_out_of(document, check_manifest(manifest, known))
 
 
 def _made_by(command: CommandLine) -> Manifest | None:

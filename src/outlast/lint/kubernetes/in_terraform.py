@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from outlast.lint.known import Known
 from outlast.lint.kubernetes.checking import check_manifest
+from outlast.lint.kubernetes.in_scripts import check_inner
 from outlast.lint.kubernetes.manifest import Manifest, manifest_of, read_manifest
 from outlast.lint.reading.hcl import Block, read_terraform
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import Finding
+from outlast.lint.shells_inside import shells_in_terraform
 from outlast.lint.source import Source, Unreadable
 
 # hashicorp/kubernetes (documentation of its resources, 2026-11-30). Each may have the ending _v1.
@@ -60,13 +62,16 @@ _TEXTS = {"kubectl_manifest": "yaml_body"}
 def check(source: Source) -> Iterator[Finding]:
     """The findings of a file's Kubernetes objects."""
     lines = tuple(source.text.split("\n"))
-    blocks = [one for one in source.read(read_terraform).blocks if one.kind == "resource" and one.labels]
+    file = source.read(read_terraform)
+    blocks = [one for one in file.blocks if one.kind == "resource" and one.labels]
     objects = [made for one in blocks if (made := _object(one)) is not None]
     yield from check_manifest(manifest_of(objects, lines), source.known)
     for block in blocks:
         text = block.body[_TEXTS.get(block.labels[0], "")]
         if text.kind == "scalar" and not text.text.startswith("${"):
             yield from _in_text(text, source.known)
+    for inner in shells_in_terraform(file, lines):
+        yield from check_inner(inner, source.known)
 
 
 def _object(block: Block) -> Node | None:

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 from outlast.lint.kubernetes.cases import Case
 from outlast.lint.kubernetes.evidence import (
     AKS_SPOT,
-    GKE_PREEMPTIBLE,
-    GKE_SPOT,
+    COMPUTE_CLASS,
     GPU_LABELS,
     SPOT_LABELS,
     TPU_LABELS,
@@ -17,11 +16,12 @@ from outlast.lint.kubernetes.evidence import (
 from outlast.lint.kubernetes.fields import entries
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import ERROR, INFO, WARNING, At, Finding, Rule
+from outlast.platforms import gke_labels
 
-_DYING = ("cloud.google.com/impending-node-termination", "cloud.google.com/maintenance-window-started")
-_NODE_POOL, _COMPUTE_CLASS = "cloud.google.com/gke-nodepool", "cloud.google.com/compute-class"
+_DYING = (gke_labels.IMPENDING_END, gke_labels.WINDOW_STARTED)
+_NODE_POOL = "cloud.google.com/gke-nodepool"
 # With one of these wishes, somebody has said which machines are meant.
-_PLACED = (_NODE_POOL, _COMPUTE_CLASS, *SPOT_LABELS)
+_PLACED = (_NODE_POOL, COMPUTE_CLASS, *SPOT_LABELS)
 _DAY = 24 * 3600
 _LONGEST_RUN = "provreq.kueue.x-k8s.io/maxRunDurationSeconds"
 _HANDLING = "gke-disruption-handling"
@@ -103,7 +103,7 @@ def _spot(case: Case) -> Iterator[Finding]:
     spot, tolerations = case.evidence.spot, list(entries(case.pods.spec["tolerations"]))
     if not case.whole or case.pods.spec["tolerations"].is_unknown or case.workload.kind == "DaemonSet":
         return
-    if spot is not None and spot.key in (GKE_SPOT, GKE_PREEMPTIBLE, AKS_SPOT):
+    if spot is not None and spot.key in (gke_labels.SPOT, gke_labels.PREEMPTIBLE, AKS_SPOT):
         if not any(_tolerates(one, spot.key) for one in tolerations):
             always = spot.key == AKS_SPOT
             why = "which AKS always taints" if always else "which are often tainted (Autopilot adds the toleration)"
@@ -112,7 +112,7 @@ def _spot(case: Case) -> Iterator[Finding]:
             yield HALF_OF_SPOT.at(spot.node, told, severity=WARNING if standard else INFO)
     elif spot is None and not case.pods.spec["nodeSelector"].is_unknown and not case.evidence.wish(*_PLACED):
         for one in tolerations:
-            if one["key"].text in (GKE_SPOT, AKS_SPOT, GKE_PREEMPTIBLE):
+            if one["key"].text in (gke_labels.SPOT, AKS_SPOT, gke_labels.PREEMPTIBLE):
                 told = (
                     f"{case.name} tolerates {one['key'].text}, but selects no Spot nodes: it may run on on-demand ones"
                 )
@@ -127,7 +127,7 @@ def _tolerates(toleration: Node, key: str) -> bool:
 def _accelerators(case: Case) -> Iterator[Finding]:
     """Only where it is GKE; a pool or a class that is named brings its accelerator."""
     evidence = case.evidence
-    if not (evidence.on_gke and case.whole) or evidence.wish(_NODE_POOL, _COMPUTE_CLASS) or evidence.idles:
+    if not (evidence.on_gke and case.whole) or evidence.wish(_NODE_POOL, COMPUTE_CLASS) or evidence.idles:
         return
     if case.pods.spec["nodeSelector"].is_unknown or case.pods.spec["affinity"].is_unknown:
         return
@@ -161,7 +161,7 @@ def _asks_otherwise(case: Case) -> bool:
 def _lifetime(case: Case) -> Iterator[Finding]:
     spot, flex = case.evidence.spot, case.evidence.flex_start
     limit, what = (7 * _DAY, "flex-start nodes end after 7 days") if flex else (0, "")
-    if spot is not None and (spot.key == GKE_PREEMPTIBLE or "preemptible" in spot.values):
+    if spot is not None and (spot.key == gke_labels.PREEMPTIBLE or "preemptible" in spot.values):
         limit, what = _DAY, "preemptible nodes end after 24 hours"
     wish = flex or spot
     if not limit or wish is None:

@@ -8,11 +8,11 @@ from pathlib import Path
 from outlast.lint.catalogue import checks_of
 from outlast.lint.commands.entry import ShellText
 from outlast.lint.commands.rules import ZERO_AT_TERM
+from outlast.lint.inner_text import InnerText, inner_text
 from outlast.lint.known import Known
 from outlast.lint.kubernetes.cases import Case
 from outlast.lint.kubernetes.fields import entries
 from outlast.lint.kubernetes.manifest import Manifest
-from outlast.lint.kubernetes.texts import Embedded, embedded
 from outlast.lint.reading.shell import read_shell
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import At, Finding, Place
@@ -27,12 +27,12 @@ class Program:
     """A Python text in a manifest; `inner`: where it begins in the scalar that holds it."""
 
     text: str
-    held: Embedded
+    held: InnerText
     inner: ShellText
 
     def place(self, at: Place) -> Place:
         """A place in the program as one in the file."""
-        return self.held.place(self.inner.outer(At(at.line, at.column)))
+        return self.held.mapped(self.inner.outer(At(at.line, at.column)))
 
 
 def programs_of_containers(case: Case) -> Iterator[Program]:
@@ -40,7 +40,7 @@ def programs_of_containers(case: Case) -> Iterator[Program]:
     for container in case.pods.containers:
         words = [*container["command"], *container["args"]]
         for before, node in zip([None, *words], words, strict=False):
-            held = embedded(node, case.manifest)
+            held = inner_text(node, case.manifest.lines)
             if before is not None and before.text == "-c" and _is_python(words):
                 yield Program(node.text, held, held.shell)
             elif "<<" in node.text:
@@ -58,11 +58,11 @@ def _is_python(words: list[Node]) -> bool:
 def _in_config_map(holder: Node, manifest: Manifest) -> Iterator[Program]:
     for name, node in holder["data"].fields.items():
         if name.endswith(".py") and node.kind == "scalar":
-            held = embedded(node, manifest)
+            held = inner_text(node, manifest.lines)
             yield Program(node.text, held, held.shell)
 
 
-def _in_heredocs(held: Embedded) -> Iterator[Program]:
+def _in_heredocs(held: InnerText) -> Iterator[Program]:
     try:
         script = read_shell(held.shell.text)
     except Unreadable:

@@ -9,9 +9,8 @@ from outlast.lint.kubernetes.cases import LASTING, Case
 from outlast.lint.kubernetes.fields import entries, known_text, named, unset
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import ERROR, WARNING, Finding, Rule
+from outlast.platforms import gke_labels
 
-_GCSFUSE = "gcsfuse.csi.storage.gke.io"
-_INJECT = "gke-gcsfuse/volumes"
 _ACCOUNT = "iam.gke.io/gcp-service-account"
 
 DIES_WITH_POD = Rule(
@@ -70,7 +69,6 @@ class Written:
     text: str
     node: Node
     volume: Node
-    claim_template: bool = False
 
 
 def checkpoints_of(case: Case) -> Iterator[Written]:
@@ -224,13 +222,13 @@ def _gcsfuse(case: Case) -> Iterator[Finding]:
     volume = next((one for one in entries(case.pods.spec["volumes"]) if _is_gcsfuse(case, one)), None)
     if volume is None or case.pods.partial:
         return
-    flag = case.pods.annotations[_INJECT]
+    flag = case.pods.annotations[gke_labels.GCSFUSE_ANNOTATION]
     if case.pods.annotations.is_unknown or flag.is_unknown:
         return
     if flag.text.lower() != "true":
         given = f"is {flag.text!r}" if flag.is_set else "is missing"
-        higher = _INJECT in case.workload.annotations and case.workload.kind != "Pod"
-        told = f"{case.name} mounts a bucket, but the annotation {_INJECT} {given} in its pods"
+        higher = gke_labels.GCSFUSE_ANNOTATION in case.workload.annotations and case.workload.kind != "Pod"
+        told = f"{case.name} mounts a bucket, but the annotation {gke_labels.GCSFUSE_ANNOTATION} {given} in its pods"
         told += f"; the one on the {case.workload.kind} does not count" if higher and not flag.is_set else ""
         yield NO_SIDECAR.at(flag if flag.is_set else volume, told)
     if unset(case.pods.spec, "serviceAccountName") and unset(case.pods.spec, "serviceAccount"):
@@ -238,11 +236,11 @@ def _gcsfuse(case: Case) -> Iterator[Finding]:
 
 
 def _is_gcsfuse(case: Case, volume: Node) -> bool:
-    if volume.at("csi", "driver").text == _GCSFUSE:
+    if volume.at("csi", "driver").text == gke_labels.GCSFUSE_DRIVER:
         return True
     claim = case.manifest.find("PersistentVolumeClaim", volume.at("persistentVolumeClaim", "claimName").text)
     holder = case.manifest.find("PersistentVolume", claim.at("spec", "volumeName").text) if claim else None
-    return holder is not None and holder.at("spec", "csi", "driver").text == _GCSFUSE
+    return holder is not None and holder.at("spec", "csi", "driver").text == gke_labels.GCSFUSE_DRIVER
 
 
 def _shared_claims(case: Case) -> Iterator[Finding]:

@@ -22,7 +22,6 @@ class Chain:
     loops: tuple[Loop, ...]
     tests: tuple[ast.expr, ...]
     handlers: tuple[ast.ExceptHandler, ...]
-    looping: bool = False
 
     @property
     def outermost(self) -> ast.AST:

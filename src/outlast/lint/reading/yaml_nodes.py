@@ -94,6 +94,11 @@ class Node:
         """A list's scalars, as text."""
         return [one.text for one in self.elements if one.kind == "scalar"]
 
+    @property
+    def several(self) -> tuple["Node", ...]:
+        """A list's elements, or a map as the only one: what may stand once or several times."""
+        return self.elements if self.kind == "list" else (self,) if self.kind == "map" else ()
+
     def walk(self) -> Iterator["Node"]:
         """This node and all below it, in their order."""
         yield self
