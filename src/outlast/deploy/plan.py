@@ -1,5 +1,6 @@
 """What a deployment is, whatever the target: ordered steps: files, commands, what they make and how it is undone."""
 
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,28 @@ ABSENT_SAYS = (
     "404",
     "matched no objects",
 )
+# What they say when they could not ask at all, though in words of the above: "executable gke-gcloud-auth-plugin not
+# found", "gcloud crashed (FileNotFoundError)", "context was not found", "(or it may not exist)". No answer, then.
+NO_ANSWER_SAYS = (
+    "executable",
+    "crashed",
+    "failed to load",
+    'context "',
+    "context was",
+    "credential",
+    "the configuration [",
+    "command not found",
+    "permission",
+    "forbidden",
+    "denied",
+    "unauthenticated",
+    "unauthorized",
+    "quota",
+    "has not been used",
+    "unable to connect",
+    "connection",
+)
+_WHO_ASKED = re.compile(r"this command is authenticated[^\n]*")  # gcloud adds it to a plain NOT_FOUND, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +81,16 @@ class Probe:
     argv: tuple[str, ...]
     line: str | None = None
     absent_says: tuple[str, ...] = ABSENT_SAYS
+
+    def says_absent(self, errors: str) -> bool:
+        """Whether this is the word of a service that looked and has no such thing. Names count for nothing in it."""
+        said = _WHO_ASKED.sub("", errors.lower())
+        for word in sorted({part for one in self.argv for part in re.split(r"[\s/=:@]", one)}, key=len, reverse=True):
+            if len(word) > 2:  # a job may be called train-404, its project permission-desk
+                said = re.sub(rf"(?<![\w-]){re.escape(word.lower())}(?![\w-])", "", said)
+        if any(word in said for word in NO_ANSWER_SAYS):
+            return False
+        return any(re.search(rf"(?<![0-9]){re.escape(word)}(?![0-9])", said) for word in self.absent_says)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,20 +178,28 @@ def shell_script(plan: Plan, *, folder: str | None = None) -> str:
 
     `folder`: it makes that folder and writes the files there itself; None: it stands beside its files.
     """
-    lines = ["#!/bin/sh", f"# Deploys {plan.name} ({plan.target}). Written by `outlast deploy`; yours to change."]
-    lines += [f"# {note}" for note in (*plan.notes, *plan.exposure)]
+    lines = [
+        "#!/bin/sh",
+        _comment(f"Deploys {plan.name} ({plan.target}). Written by `outlast deploy`; yours to change."),
+    ]
+    lines += [_comment(note) for note in (*plan.notes, *plan.exposure)]
     lines += ["set -eu"]
     lines += ['cd "$(dirname "$0")"'] if folder is None else _into(folder)
     for step in plan.steps:
-        lines += ["", f"# {step.name}: {step.why}"]
+        lines += ["", _comment(f"{step.name}: {step.why}")]
         for file in step.files:
-            lines += [f"#   {file.path}"] if folder is None else _here_document(file)
+            lines += [_comment(f"  {file.path}")] if folder is None else _here_document(file)
         lines += [command.shown for command in step.commands]
     return "\n".join(lines) + "\n"
 
 
+def _comment(text: str) -> str:
+    """One line, whatever the words are: what a name brings along is never run."""
+    return "# " + "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 def _into(folder: str) -> list[str]:
-    return [f"mkdir -p {shlex.quote(folder)}", f"cd {shlex.quote(folder)}"]
+    return [f"mkdir -p -- {shlex.quote(folder)}", f"cd -- {shlex.quote(folder)}"]
 
 
 def _here_document(file: WrittenFile) -> list[str]:
@@ -172,7 +213,7 @@ def teardown_script(plan: Plan) -> str:
     """The undoing of the whole plan, last thing first: everything that it names, whoever made it."""
     lines = [
         "#!/bin/sh",
-        f"# Removes all that a deployment of {plan.name} names, also what was there before it. `outlast deploy",
+        _comment(f"Removes all that a deployment of {plan.name} names, also what was there before it. `outlast deploy"),
         f"# {plan.target} --teardown` removes only what it made.",
         "set -u",
     ]
@@ -180,5 +221,5 @@ def teardown_script(plan: Plan) -> str:
         undoing = [command for command in made.undo if NAME not in command.argv]
         if undoing:
             holds = f": {made.holds}" if made.holds else ""
-            lines += ["", f"# {made.kind} {made.name}{holds}", *(command.shown for command in undoing)]
+            lines += ["", _comment(f"{made.kind} {made.name}{holds}"), *(command.shown for command in undoing)]
     return "\n".join(lines) + "\n"

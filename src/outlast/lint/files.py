@@ -40,7 +40,7 @@ def find_files(paths: Iterable[Path], exclude: Iterable[str] = ()) -> Iterator[t
     spec = PathSpec.from_lines("gitignore", exclude)
     seen: set[Path] = set()
     for path in paths:
-        named = not os.path.isdir(path)  # Path.is_dir raises for a name that is too long, or that is hidden from us
+        named = not os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for a name too long, or hidden from us
         for file in [path] if named else _below(path, spec):
             if isinstance(file, NotRead):
                 yield file, file.path == path
@@ -59,7 +59,7 @@ def _below(folder: Path, exclude: "PathSpec[Any]") -> Iterator[Path | NotRead]:
             name
             for name in folders
             if name not in _NEVER
-            and not os.path.exists(here / name / "pyvenv.cfg")
+            and not os.path.exists(here / name / "pyvenv.cfg")  # noqa: PTH110 - Path.exists raises in a closed folder
             and not exclude.match_file(f"{(here / name).relative_to(folder)}/")
         )
         for name in sorted(names):
