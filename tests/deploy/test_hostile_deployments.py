@@ -13,10 +13,13 @@ import pytest
 
 from outlast.deploy import tools as tools_module
 from outlast.deploy.apply import Applying, write_file
+from outlast.deploy.description_file import read_description
 from outlast.deploy.plan import Command, Made, Plan, Probe, Step, WrittenFile, shell_script, teardown_script
 from outlast.deploy.record import opened, record_path
+from outlast.deploy.sources import digest_of
 from outlast.deploy.teardown import tear_down
 from outlast.deploy.tools import Answer, InstalledTools, says_it_is_there
+from outlast.deploy.yaml_edits import add_to, set_in
 from outlast.errors import DeploymentStopped, SettingsError
 
 
@@ -111,8 +114,10 @@ def test_a_tool_that_could_not_look_has_not_said_that_a_thing_is_gone(said: str)
         'Error from server (NotFound): jobs.batch "train-404" not found',
         "ERROR: (gcloud.storage.buckets.describe) gs://train-404 not found: 404.",
         "ERROR: (gcloud.run.jobs.describe) Cannot find job [train-404]",
-        "NOT_FOUND: Requested entity was not found. This command is authenticated as me using the credentials in "
-        "/a/key.json, specified by the [auth/credential_file_override] property",
+        (
+            "NOT_FOUND: Requested entity was not found. This command is authenticated as me using the credentials in "
+            "/a/key.json, specified by the [auth/credential_file_override] property"
+        ),
         "ERROR: (gcloud.storage.ls) One or more URLs matched no objects.",
     ],
 )
@@ -203,3 +208,40 @@ def test_no_word_of_a_plan_becomes_a_command_of_its_script(end: str, tmp_path: P
         for shell in ("sh", "bash"):
             subprocess.run([shell, tmp_path / "run.sh"], cwd=tmp_path, check=True)
     assert sorted(one.name for one in tmp_path.rglob("*")) == ["a.yaml", "made", "run.sh"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("image", "--help"),
+        ("image", "x\ntouch hacked"),
+        ("image", "a b"),
+        ("currency", "USD\ntouch hacked"),
+        ("currency", ""),
+        ("url", "gs://bucket-x/*"),
+        ("url", "gs://bucket-x/a[b]"),
+        ("url", "gs://bucket-x/../other"),
+        ("url", "gs://bucket-x/a\nb"),
+        ("tasks", "9" * 5000),
+        ("command", ["a\0b"]),
+    ],
+)
+def test_a_setting_that_would_be_read_as_something_else_is_refused_with_its_key(key: str, value: object) -> None:
+    described = {"name": "train", "command": ["python"], "image": "train", "url": "gs://bucket-x/run", key: value}
+    with pytest.raises(SettingsError, match=f": {key}: "):
+        read_description(json.dumps(described))
+
+
+def test_a_source_with_an_impossible_name_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no such folder"):
+        digest_of(tmp_path / ("x" * 300))
+
+
+def test_a_manifest_with_dos_line_ends_keeps_them_everywhere() -> None:
+    old = "a:\r\n  b: 1\r\nc:\r\n- d: 1\r\ne: null\r\n"
+    new = set_in(old, ("a", "x", "y"), {"z": [1, 2], "w": 3})
+    new = add_to(new, ("c",), {"f": 1, "g": 2}, first=True)
+    new = add_to(new, ("c",), {"h": 1, "i": 2})
+    new = set_in(new, ("e",), {"j": 1, "k": [{"l": 1, "m": 2}]})
+    new = set_in(new, ("c", 0), {"n": 1, "o": 2})
+    assert new.count("\n") == new.count("\r\n")
