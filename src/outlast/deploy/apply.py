@@ -93,10 +93,19 @@ class Applying:
         if not there:
             return True
         if owned is None:
+            self._refuse_what_is_not_ours(made)
             self.tell(f"  {made.kind} {made.name} was there before; a teardown leaves it")
         elif not owned.sure:  # killed after the command and before the line
             self.record.made(step.name, made)
         return False
+
+    def _refuse_what_is_not_ours(self, made: Made) -> None:
+        """What another machine's deployment made is ours to change, what somebody wrote by hand is not."""
+        if made.mark is not None and not says_it_is_there(made.mark, self.tools.ask(made.mark.argv)):
+            raise DeploymentStopped(
+                f"there is a {made.kind} {made.name} that no deployment of outlast made; it was left as it is. Give "
+                "yours another name, or remove that one"
+            )
 
     def _has_started(self, step: Step) -> bool:
         """Whether what the step starts is there; recorded by the names that the service gave."""

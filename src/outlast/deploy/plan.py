@@ -113,7 +113,8 @@ class Made:
 
     `probe` asks whether it is there already, which then was somebody else's doing and stays. Either `probe`, or
     `listing` for things whose name the service chooses. `holds` says what is lost with it. Things without `undo` go
-    with another that is removed, or cost nothing and stay; `why_kept` then says why.
+    with another that is removed, or cost nothing and stay; `why_kept` then says why. `mark` asks a thing that is there,
+    and that the step would change, whether a deployment made it: if not, it is somebody else's of the same name.
     """
 
     kind: str
@@ -123,6 +124,7 @@ class Made:
     undo: tuple[Command, ...] = ()
     holds: str | None = None
     why_kept: str | None = None
+    mark: Probe | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +147,7 @@ class Step:
         """All that it may run: its commands, its questions, and their undoing."""
         yield from (command.argv for command in self.commands)
         for made in self.makes:
-            yield from (asked.argv for asked in (made.probe, made.listing) if asked)
+            yield from (asked.argv for asked in (made.probe, made.mark, made.listing) if asked)
             yield from (command.argv for command in made.undo)
 
 

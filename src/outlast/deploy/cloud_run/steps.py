@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from outlast.deploy.cloud_run.dockerfile import DOCKERFILE, dockerfile, is_ours
-from outlast.deploy.cloud_run.manifest import manifest
+from outlast.deploy.cloud_run.manifest import MADE_BY, manifest
 from outlast.deploy.cloud_run.settings import CloudRunJob, settle
 from outlast.deploy.description_file import Described
 from outlast.deploy.plan import NAME, Command, Listing, Made, Plan, Probe, Step, WrittenFile
@@ -270,10 +270,13 @@ def _image(gcloud: _Gcloud, image: str, source: Path, files: Path, *, uploaded: 
 
 def _job(gcloud: _Gcloud, image: str) -> Step:
     job = gcloud.job
+    asks = ("run", "jobs", "describe", job.name, "--format")
+    label, maker = MADE_BY
     made = Made(
         kind="job",
         name=f"{job.name} in {job.region}",
-        probe=gcloud.probe("run", "jobs", "describe", job.name, "--format", "value(metadata.name)", region=True),
+        probe=gcloud.probe(*asks, "value(metadata.name)", region=True),
+        mark=gcloud.probe(*asks, f"value(metadata.labels.{label})", region=True, line=maker),
         undo=(gcloud.command("run", "jobs", "delete", job.name, region=True),),
         holds="its executions and their states",
     )
