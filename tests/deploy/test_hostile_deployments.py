@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from outlast.cli.deploy_gke import current_context
 from outlast.deploy import tools as tools_module
 from outlast.deploy.apply import Applying, write_file
 from outlast.deploy.description_file import read_description
@@ -245,3 +246,16 @@ def test_a_manifest_with_dos_line_ends_keeps_them_everywhere() -> None:
     new = set_in(new, ("e",), {"j": 1, "k": [{"l": 1, "m": 2}]})
     new = set_in(new, ("c", 0), {"n": 1, "o": 2})
     assert new.count("\n") == new.count("\r\n")
+
+
+def test_the_cluster_of_an_applied_plan_is_the_one_that_was_current_then(tmp_path: Path) -> None:
+    program = tmp_path / "kubectl"
+    asked = InstalledTools(tmp_path)
+    program.write_text("#!/bin/sh\necho team-cluster\n")
+    program.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        assert current_context(asked) == "team-cluster"
+        program.write_text("#!/bin/sh\necho 'error: current-context is not set' >&2; exit 1\n")
+        with pytest.raises(SettingsError, match=r"is not set.*give --context"):
+            current_context(asked)

@@ -22,6 +22,7 @@ from outlast.deploy.gke.patching import patch as patched
 from outlast.deploy.gke.pools import knows_shutdown_budget
 from outlast.deploy.gke.target import TARGET, GkeTarget, Options
 from outlast.deploy.tools import InstalledTools
+from outlast.errors import SettingsError
 
 _CONTEXT = "Of the kubeconfig. Default: the cluster's own, made by gcloud; the current one where none is described."
 _NOTICES = "Let the pods read their node, so that they hear of its maintenance early."
@@ -64,11 +65,23 @@ def gke(
         run_teardown(TARGET, described, options)
         return
     files = files_folder(described.folder, TARGET, described.description.name, options["out"])
+    if context is None and options["apply"] and described.description.kubernetes.cluster is None:
+        context = current_context(InstalledTools(described.folder))
     target = GkeTarget(described, Options(context=context, node_notices=node_notices, metrics_port=metrics_port), files)
     asks = target.cluster if target.makes_pool and target.grace.long_shutdown else None
     if asks is not None and not knows_shutdown_budget(asks, InstalledTools(described.folder)):
         target = replace(target, options=replace(target.options, long_shutdown=False))
     run_plan(target.plan(), described, options)
+
+
+def current_context(tools: InstalledTools) -> str:
+    """The name is kept in the record: a teardown has to look in this cluster, whichever is the current one by then."""
+    answer = tools.ask(("kubectl", "config", "current-context"))
+    lines = answer.output.split()
+    if answer.code != 0 or not lines:
+        why = answer.errors.strip() or "it printed nothing"
+        raise SettingsError(f"kubectl has no current context ({why}); give --context, or describe kubernetes.cluster")
+    return lines[0]
 
 
 def _patch(existing: Path, file: Path | None, settings: tuple[str, ...], options: dict[str, Any]) -> None:
