@@ -1,10 +1,19 @@
 """What was reported of Kubernetes jobs that lost their work, as whole kinds: B19, B25, B26."""
 
+from pathlib import Path
+from textwrap import indent
+
 import pytest
 
+from outlast.lint.files import NotRead
 from outlast.lint.known import Known
 from outlast.lint.kubernetes.checking import check_manifest
 from outlast.lint.kubernetes.manifest import read_manifest
+from outlast.lint.linting import lint_source
+from outlast.lint.settings import LintSettings
+from outlast.lint.source import Kind, Source
+
+FIXTURES = Path(__file__).parent / "fixtures"
 
 IGNORE = "podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]}"
 TOLERATED = "tolerations: [{key: cloud.google.com/gke-spot, operator: Exists}]"
@@ -113,3 +122,15 @@ def test_b26_a_good_manifest_has_no_finding():
     job = f"podReplacementPolicy: Failed, {IGNORE}"
     text = _job(job=job, pod=pod, command="[outlast, run, --, python, train.py, --checkpoint-dir=gs://b/run]")
     assert _rules(text, save_seconds=8.0, work_seconds=36_000.0) == set()
+
+
+def test_a_program_in_a_config_map_is_looked_at_like_a_file():
+    program = next((FIXTURES / "C009").glob("bad_*.py")).read_text()
+    alone = lint_source(Source(Path("train.py"), program, Kind.PYTHON), LintSettings())
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: p}\ndata:\n  train.py: |\n" + indent(program, "    ")
+    inside = lint_source(Source(Path("p.yaml"), text, Kind.YAML), LintSettings())
+    assert not isinstance(alone, NotRead)
+    assert not isinstance(inside, NotRead)
+    places = [(one.rule.id, one.line + 5, one.column + 4) for one in alone]
+    assert places
+    assert [(one.rule.id, one.line, one.column) for one in inside] == places

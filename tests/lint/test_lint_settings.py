@@ -36,7 +36,7 @@ def test_every_setting_is_read() -> None:
         ({"colour": 1}, "there are ignore"),
         ({"ignore": ["CR008"]}, "rules and reasons"),
         ({"ignore": {"L001": " "}}, "rules and reasons"),
-        ({"ignore": {"L003": "why"}}, "did you mean L00"),
+        ({"ignore": {"L003": "why"}}, "did you mean"),
         ({"exclude": "a"}, "list of patterns"),
         ({"save-time": "soon"}, "save-time"),
         ({"save-time": True}, "a duration"),

@@ -65,13 +65,14 @@ def test_a_repeated_key_has_its_last_value_as_the_platforms_tools_read_it() -> N
         ("a: [1, 2\n", "no YAML", 2),
         ("a: b\n\tc: d\n", "tab", 2),
         ("{{- if .Values.gpu }}\na: b\n{{- end }}\n", "not rendered", 1),
+        ("run: ${{ x }}\nnot a key\nb: 1\n", "no YAML", 3),
         ("a: \x01\n", "no YAML", None),
         ("[" * 50_000, "no", None),
         ("- " * 50_000, "levels deep", 1),
         ("".join(f"{' ' * n}a:\n" for n in range(2_000)), "levels deep", 101),
         ("a: !!binary |\n  " + "{" * 50_000, "", None),
     ],
-    ids=["bomb", "cycle", "open", "tab", "template", "control", "brackets", "dashes", "stairs", "binary"],
+    ids=["bomb", "cycle", "open", "tab", "template", "ci", "control", "brackets", "dashes", "stairs", "binary"],
 )
 def test_a_text_that_cannot_be_read_says_why_and_where(text: str, why: str, line: int | None) -> None:
     if not why:

@@ -36,7 +36,8 @@ class Entry:
 
     `place`: what stands in the way, or the command. `why`: for a message, where it does not hear (surely or with some
     shells). `main`: the program at the end, as words; empty where it is not known. `first`: it is the container's
-    first process itself; None where that is not known. `lost`: where its exit code is lost. `zero_on_term`: a trap
+    first process itself; None where that is not known. `lost`: where its exit code is lost; `may_be_lost`: where
+    another program's code stands for it. `zero_on_term`: a trap
     that ends with `exit 0` at SIGTERM. `in_script`: places in `lost` and `zero_on_term`, and `place`, are in this
     file rather than where the command stands.
     """
@@ -47,6 +48,7 @@ class Entry:
     main: tuple[Word, ...] = ()
     first: bool | None = None
     lost: Lost | None = None
+    may_be_lost: Lost | None = None
     zero_on_term: At | None = None
     in_script: str | None = None
 
@@ -235,9 +237,12 @@ def _in_shell(shelled: _Shelled, around: Surroundings, way: _Way) -> Entry:
     found = _judged(main, script, shelled, around, way)
     lost = find_lost(main, script, text.text, shelled.options)
     zero = next((trap.place for trap in traps_of(script) if trap.on_term and trap.zero), None)
+    if lost is not None:
+        lost = replace(lost, place=text.outer(lost.place))
     return replace(
         found,
-        lost=replace(lost, place=text.outer(lost.place)) if lost is not None else found.lost,
+        lost=lost if lost is not None and lost.sure else found.lost,
+        may_be_lost=lost if lost is not None and not lost.sure else found.may_be_lost,
         zero_on_term=text.outer(zero) if zero is not None else found.zero_on_term,
     )
 

@@ -111,11 +111,12 @@ def _judged(entry: Entry, started: _Started) -> Iterator[Finding]:
         where = f" (in {entry.in_script})" if entry.in_script else ""
         message = f"SIGTERM {may} not reach {entry.main_told}: {entry.why}{where}"
         yield SIGNAL_LOST.at(_place(entry, started), message, severity=severity)
-    if entry.lost is not None:
-        place, where = _in_file(entry, entry.lost.place, started)
+    lost = entry.lost or entry.may_be_lost
+    if lost is not None:
+        place, where = _in_file(entry, lost.place, started)
         is_training = bool(entry.main) and role_of(entry.main) == TRAINING
-        severity = ERROR if is_training and entry.lost.sure else WARNING
-        message = f"the exit code of {entry.main_told} is lost{where}: {entry.lost.why}"
+        severity = ERROR if is_training and lost.sure else WARNING
+        message = f"the exit code of {entry.main_told} is lost{where}: {lost.why}"
         yield CODE_LOST.at(place, message, severity=severity)
     if entry.zero_on_term is not None:
         place, where = _in_file(entry, entry.zero_on_term, started)

@@ -69,7 +69,9 @@ def _in_heredocs(held: Embedded) -> Iterator[Program]:
         return
     for statement, command in script.commands():
         targets = [one.target.text or "" for one in statement.redirects]
-        python = (command.program or "").startswith("python") or any(one.endswith(".py") for one in targets)
+        # Kubeflow's SDK reads its script into a variable, and prints that into a file.
+        python = (command.program or "").startswith("python") or command.program == "read"
+        python |= any(one.endswith(".py") for one in targets)
         for one in statement.heredocs if python else ():
             start = held.shell.outer(At(one.line, 1))
             cut = one.shift[0] if one.shift else 0

@@ -16,6 +16,7 @@ _DEEPEST = 100
 # A value that some tool fills in before the platform sees it: Helm and Jinja, shells, Terraform, envsubst, CI.
 _PLACEHOLDER = re.compile(r"\$[A-Za-z_]\w*|<[A-Za-z][\w .-]*>|%[A-Z_]+%|@@\w+@@")
 _BRACKETS = (("{{", "}}"), ("${", "}"), ("$(", ")"))
+_TEMPLATED = re.compile(r"(?<!\$)\{\{")  # `${{ }}` of a CI service stands in YAML that is whole without it
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 _NULL = "tag:yaml.org,2002:null"
 _MERGE = "tag:yaml.org,2002:merge"
@@ -165,9 +166,10 @@ def _check_depth(text: str) -> None:
 
 
 def _refuse_template(text: str) -> None:
-    if "{{" in text and "}}" in text:
+    found = _TEMPLATED.search(text)
+    if found is not None:
         why = "it is a template that was not rendered: lint what `helm template` (or your tool) makes of it"
-        raise Unreadable(why, text.count("\n", 0, text.index("{{")) + 1)
+        raise Unreadable(why, text.count("\n", 0, found.start()) + 1)
 
 
 def _convert(node: yaml.Node, growth: _Growth, depth: int, key: yaml.Node | None = None) -> Node:
