@@ -17,6 +17,8 @@ from outlast.errors import SettingsError
 _NULL, _TEXT, _BOOLEAN = "tag:yaml.org,2002:null", "tag:yaml.org,2002:str", "tag:yaml.org,2002:bool"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 MOST_CHARACTERS = 1 << 20
+_MOST_DIGITS = 18  # of a count: int() refuses thousands of them with an error of its own
+_MOST_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +106,8 @@ class Key:
     def count(self, *, least: int = 1) -> int:
         """A whole number."""
         said = self.text()
-        if not said.isascii() or not said.isdigit() or int(said) < least:
-            self.wrong(f"{said!r} is not a whole number of {least} or more")
+        if not said.isascii() or not said.isdigit() or len(said) > _MOST_DIGITS or int(said) < least:
+            self.wrong(f"{said[:_MOST_SHOWN]!r} is not a whole number of {least} or more")
         return int(said)
 
     def yes_or_no(self) -> bool:

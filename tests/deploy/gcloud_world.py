@@ -283,6 +283,8 @@ class _Gcloud:
     def run_jobs_describe(self) -> list[str]:
         if self.arguments[0] not in self.all("jobs"):
             self.fail(f"Cannot find job [{self.arguments[0]}]")
+        if self.flags["--format"] == "value(metadata.labels.made-by)":
+            return re.findall(r"^    made-by: (.*)$", self.all("jobs")[self.arguments[0]], re.MULTILINE) or [""]
         return self.arguments
 
     def run_jobs_delete(self) -> None:

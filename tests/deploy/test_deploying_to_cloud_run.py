@@ -91,6 +91,19 @@ def test_apply_makes_everything_and_teardown_removes_it_the_image_too(desk: Desk
     assert "nothing that deployments of train-digits made is left" in desk.outlast("--teardown", "--yes")
 
 
+def test_a_job_that_somebody_else_gave_the_same_name_is_neither_replaced_nor_removed(desk: Desk) -> None:
+    theirs = {"train-digits": "apiVersion: run.googleapis.com/v1\nkind: Job\nmetadata:\n  name: train-digits\n"}
+    (desk.cloud / "world.json").write_text(json.dumps({"jobs": theirs}))
+    said = desk.outlast("--apply", "--yes", code=1)
+    assert "that no deployment of outlast made; it was left as it is" in said
+    desk.outlast("--teardown", "--yes")
+    assert world_in(desk.cloud)["jobs"] == theirs
+    (desk.cloud / "world.json").write_text("{}")
+    desk.outlast("--apply", "--yes", "--no-execute")
+    shutil.rmtree(desk.folder / ".outlast-deploy")  # as on another machine, which has no record of it
+    desk.outlast("--apply", "--yes", "--no-execute")
+
+
 def test_apply_is_killed_at_every_change_and_goes_on_and_so_is_the_teardown(desk: Desk) -> None:
     """SIGKILL before a change, after the next one, and so on; each run goes on where the last was killed."""
     kills = 0

@@ -157,3 +157,12 @@ def test_a_check_that_breaks_or_never_ends_leaves_the_others_alone() -> None:
     assert [(one.check, one.state) for one in found] == [("a", "unknown"), ("b", "unknown"), ("c", "ok")]
     assert "boom" in found[0].why
     assert "0.5 s" in found[1].why
+
+
+def test_a_program_that_prints_without_an_end_is_ended_before_it_fills_the_memory(tmp_path: Path) -> None:
+    program = tmp_path / "gcloud"
+    program.write_text("#!/bin/sh\nexec yes no\n")
+    program.chmod(0o755)
+    answer = RealPrograms({"PATH": f"{tmp_path}:{os.environ['PATH']}"}, longest_seconds=60).ask("gcloud")
+    assert answer.failure == "malformed"
+    assert "it printed more than" in answer.error

@@ -60,7 +60,7 @@ def test_a_repeated_key_has_its_last_value_as_the_platforms_tools_read_it() -> N
 @pytest.mark.parametrize(
     ("text", "why", "line"),
     [
-        (BOMB, "aliases expand to more than", None),
+        (BOMB, "aliases expand to, more than", None),
         ("a: 1\nb: &b\n  - *b\n", "a part of", 2),
         ("a: [1, 2\n", "no YAML", 2),
         ("a: b\n\tc: d\n", "tab", 2),

@@ -115,7 +115,7 @@ def _described_for_patch(file: Path | None, settings: tuple[str, ...], options: 
         return load_description(file, arguments=given)
     if not given:
         return None
-    in_manifest: dict[str, Argument] = {"name": "job", "command": ["-"], "image": "-", "url": "/checkpoints"}
+    in_manifest: dict[str, Argument] = {"name": "job", "command": ["-"], "image": "image", "url": "/checkpoints"}
     return load_description(None, arguments={**in_manifest, **given})
 
 

@@ -13,6 +13,7 @@ from outlast.deploy.gke.pools import knows_shutdown_budget
 from outlast.deploy.gke.target import TARGET, GkeTarget, Options
 from outlast.deploy.plan import Plan
 from outlast.deploy.tools import InstalledTools
+from outlast.errors import SettingsError
 
 _CONTEXT = "Of the kubeconfig. Default: the cluster's own, made by gcloud; the current one where none is described."
 _NOTICES = "Let the pods read their node, so that they hear of its maintenance early."
@@ -46,7 +47,10 @@ def gke(
     """
 
     def plan(described: Described, files: Path) -> Plan:
-        asked = Options(context=context, node_notices=node_notices, metrics_port=metrics_port)
+        at = context
+        if at is None and options["apply"] and described.description.kubernetes.cluster is None:
+            at = current_context(InstalledTools(described.folder))
+        asked = Options(context=at, node_notices=node_notices, metrics_port=metrics_port)
         target = GkeTarget(described, asked, files)
         asks = target.cluster if target.makes_pool and target.grace.long_shutdown else None
         if asks is not None and not knows_shutdown_budget(asks, InstalledTools(described.folder)):
@@ -54,3 +58,13 @@ def gke(
         return target.plan()
 
     deploy_to(Target(TARGET, plan, patch, "kubectl apply --filename"), file, settings, options)
+
+
+def current_context(tools: InstalledTools) -> str:
+    """The name is kept in the record: a teardown has to look in this cluster, whichever is the current one by then."""
+    answer = tools.ask(("kubectl", "config", "current-context"))
+    lines = answer.output.split()
+    if answer.code != 0 or not lines:
+        why = answer.errors.strip() or "it printed nothing"
+        raise SettingsError(f"kubectl has no current context ({why}); give --context, or describe kubernetes.cluster")
+    return lines[0]

@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 
 from outlast import __version__
+from outlast.errors import SettingsError
 from outlast.lint.linting import lint as lint_paths
 from outlast.lint.sdk_flags import with_installed_sdk
 from outlast.lint.settings import find_settings
-from outlast.lint.telling import as_json, as_lines, as_sarif
+from outlast.lint.telling import as_json, as_lines, as_sarif, not_read
 
 
 @click.command()
@@ -43,9 +44,16 @@ def lint(paths: tuple[Path, ...], form: str, output: Path | None, exclude: tuple
     else:
         told = as_json(linted) if form == "json" else as_sarif(linted, version=__version__)
         for one in (*linted.skipped, *linted.unreadable):
-            click.echo(f"outlast: {one.path}: not read: {one.why}", err=True)
+            click.echo(f"outlast: {not_read(one)}", err=True)
     if output is None:
         click.echo(told)
     else:
-        output.write_text(told + "\n")
+        _write(output, told + "\n")
     sys.exit(linted.exit_code)
+
+
+def _write(output: Path, told: str) -> None:
+    try:
+        output.write_text(told)
+    except OSError as error:
+        raise SettingsError(f"--output {output}: it cannot be written: {error.strerror or error}") from error

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,12 +59,30 @@ class Applying:
         for made in starting:
             assert made.listing is not None
             self.record.intends(step.name, made, before=listed(made.listing.argv, self.tools))
-        for command in step.commands:
-            self._do(command)
+        try:
+            for command in step.commands:
+                self._do(command)
+        except DeploymentStopped:
+            self._withdraw(step, making, started=bool(starting))
+            raise
         for made in making:
             self.record.made(step.name, made)
         if starting:
             self._has_started(step)
+
+    def _withdraw(self, step: Step, making: list[Made], *, started: bool) -> None:
+        """After a failure: what is not there was not made, and whoever makes it before the next run owns it.
+
+        Where nobody can tell, it stays in the record: a command that failed may still have made it.
+        """
+        for made in making:
+            assert made.probe is not None
+            with suppress(DeploymentStopped):
+                if not says_it_is_there(made.probe, self.tools.ask(made.probe.argv)):
+                    self.record.removed(step.name, made)
+        if started:
+            with suppress(DeploymentStopped):
+                self._has_started(step)
 
     def _is_to_make(self, step: Step, made: Made, asked: dict[tuple[str, ...], Answer]) -> bool:
         assert made.probe is not None
@@ -74,10 +93,19 @@ class Applying:
         if not there:
             return True
         if owned is None:
+            self._refuse_what_is_not_ours(made)
             self.tell(f"  {made.kind} {made.name} was there before; a teardown leaves it")
         elif not owned.sure:  # killed after the command and before the line
             self.record.made(step.name, made)
         return False
+
+    def _refuse_what_is_not_ours(self, made: Made) -> None:
+        """What another machine's deployment made is ours to change, what somebody wrote by hand is not."""
+        if made.mark is not None and not says_it_is_there(made.mark, self.tools.ask(made.mark.argv)):
+            raise DeploymentStopped(
+                f"there is a {made.kind} {made.name} that no deployment of outlast made; it was left as it is. Give "
+                "yours another name, or remove that one"
+            )
 
     def _has_started(self, step: Step) -> bool:
         """Whether what the step starts is there; recorded by the names that the service gave."""
@@ -126,9 +154,12 @@ def write_file(file: WrittenFile, folder: Path, *, over: bool = True) -> Path:
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
         half = target.with_name(f".{target.name}.{os.getpid()}")
-        half.write_text(file.text)
-        half.chmod(0o755 if file.executable else 0o644)
-        half.replace(target)
+        try:
+            half.write_text(file.text, encoding="utf-8")
+            half.chmod(0o755 if file.executable else 0o644)
+            half.replace(target)
+        finally:
+            half.unlink(missing_ok=True)
     except OSError as error:
         raise SettingsError(f"cannot write {target}: {error.strerror}") from error
     return target

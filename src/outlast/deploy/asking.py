@@ -61,7 +61,10 @@ def apply_plan(plan: Plan, tools: Tools, desk: Desk, *, folder: Path, files: Pat
     question = "Deploy and start it? It is billed from then on." if spends else "Deploy it?"
     if not desk.agreed(question, "--apply"):
         return False
-    files.mkdir(parents=True, exist_ok=True)
+    try:
+        files.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"the folder {files} cannot be made: {error.strerror}") from error
     with opened(folder, plan.target, plan.name) as record:
         Applying(plan, record, tools, files, desk.say).run()
     for line in plan.after:

@@ -24,6 +24,10 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 _SERVICE_ACCOUNT = re.compile(r"[a-z][a-z0-9-]{4,28}[a-z0-9]@[a-z0-9.:-]+\.gserviceaccount\.com")
 _FUNCTION = re.compile(r"[\w.]+:\w+")
+# Host, port, folders, tag, digest: nothing that a tool could take for an option or a pattern.
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,1023}")
+_PATTERN = re.compile(r"[*?\[\]#]|(?:^|/)\.\.?(?:/|$)")
+_MOST_CURRENCY = 8  # letters: EUR, USD, credits
 _PYTHON = re.compile(r"3\.\d{1,2}(\.\d{1,2})?")
 
 
@@ -200,6 +204,12 @@ class Description:
                 raise BadSetting("env", f"{name!r} is no name of a variable")
         if not _PYTHON.fullmatch(self.python):
             raise BadSetting("python", f"{self.python!r} is no version of Python, such as '3.12' (with quotes)")
+        if self.image is not None and not _IMAGE.fullmatch(self.image):
+            raise BadSetting(
+                "image", f"{self.image!r} is no name of an image, such as HOST/PROJECT/REPOSITORY/NAME:TAG"
+            )
+        if not self.currency.isprintable() or not 0 < len(self.currency) <= _MOST_CURRENCY:
+            raise BadSetting("currency", f"{self.currency!r} is no currency, such as EUR")
         if self.platform is not None and self.platform not in PLATFORMS:
             raise BadSetting("platform", f"{self.platform!r} is not one of {', '.join(sorted(PLATFORMS))}")
 
@@ -212,6 +222,14 @@ class Description:
             raise BadSetting("url", "it is missing: where the checkpoints go, such as gs://BUCKET/FOLDER")
         if self.url is not None and self.url.startswith("gs://") and not _BUCKET.fullmatch(self.bucket or ""):
             raise BadSetting("url", f"{self.url!r} names no bucket; it is such as gs://BUCKET/FOLDER")
+        # gcloud reads patterns: a teardown of gs://BUCKET/* would take what others have put beside it.
+        if self.bucket is not None and (_PATTERN.search(self.prefix) or not self.prefix.isprintable()):
+            raise BadSetting(
+                "url", f"{self.url!r} has a pattern in it; a folder has no *, ?, [, ], #, no . or .. for it"
+            )
+        for name, said in (("command", self.command), ("env", tuple(value for _, value in self.env))):
+            if any("\0" in one for one in said):
+                raise BadSetting(name, "there is a character 0 in it, which no program can be given")
         if not self.mount_path.startswith("/") or self.mount_path.rstrip("/") == "":
             raise BadSetting("mount_path", f"{self.mount_path!r} is no folder from the root, such as /checkpoints")
         if self.access == "mount" and self.bucket is None:

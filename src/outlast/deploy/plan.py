@@ -1,17 +1,9 @@
 """What a deployment is, whatever the target: ordered steps: files, commands, what they make and how it is undone."""
 
-import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-# What tools say of a thing that is not there: gcloud 528 (API errors, `storage`, `run`) and kubectl 1.32 (2026-11-30).
-# A bare 404 may as well be the end of a project's name or number.
-_ABSENT = re.compile(
-    r"not[_ ]?found|does not exist|cannot find|could not find|matched no objects|\bHTTPError 404\b|\bcode[=:] ?404\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +67,8 @@ class Made:
 
     `probe` asks whether it is there already, which then was somebody else's doing and stays. Either `probe`, or
     `listing` for things whose name the service chooses. `holds` says what is lost with it. Things without `undo` go
-    with another that is removed, or cost nothing and stay; `why_kept` then says why.
+    with another that is removed, or cost nothing and stay; `why_kept` then says why. `mark` asks a thing that is there,
+    and that the step would change, whether a deployment made it: if not, it is somebody else's of the same name.
     """
 
     kind: str
@@ -85,6 +78,7 @@ class Made:
     undo: tuple[Command, ...] = ()
     holds: str | None = None
     why_kept: str | None = None
+    mark: Probe | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +101,7 @@ class Step:
         """All that it may run: its commands, its questions, and their undoing."""
         yield from (command.argv for command in self.commands)
         for made in self.makes:
-            yield from (asked.argv for asked in (made.probe, made.listing) if asked)
+            yield from (asked.argv for asked in (made.probe, made.mark, made.listing) if asked)
             yield from (command.argv for command in made.undo)
 
 
@@ -142,30 +136,33 @@ class Plan:
         return tuple(file for step in self.steps for file in step.files)
 
 
-def says_absent(errors: str) -> bool:
-    """Whether a tool's complaint is that what was asked for is not there."""
-    return _ABSENT.search(errors) is not None
-
-
 def shell_script(plan: Plan, *, folder: str | None = None) -> str:
     """The plan as a script for people to read and to run: each command with its reason above it.
 
     `folder`: it makes that folder and writes the files there itself; None: it stands beside its files.
     """
-    lines = ["#!/bin/sh", f"# Deploys {plan.name} ({plan.target}). Written by `outlast deploy`; yours to change."]
-    lines += [f"# {note}" for note in plan.said_first]
+    lines = [
+        "#!/bin/sh",
+        _comment(f"Deploys {plan.name} ({plan.target}). Written by `outlast deploy`; yours to change."),
+    ]
+    lines += [_comment(note) for note in plan.said_first]
     lines += ["set -eu"]
     lines += ['cd "$(dirname "$0")"'] if folder is None else _into(folder)
     for step in plan.steps:
-        lines += ["", f"# {step.name}: {step.why}"]
+        lines += ["", _comment(f"{step.name}: {step.why}")]
         for file in step.files:
-            lines += [f"#   {file.path}"] if folder is None else _here_document(file)
+            lines += [_comment(f"  {file.path}")] if folder is None else _here_document(file)
         lines += [command.shown for command in step.commands]
     return "\n".join(lines) + "\n"
 
 
+def _comment(text: str) -> str:
+    """One line, whatever the words are: what a name brings along is never run."""
+    return "# " + "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 def _into(folder: str) -> list[str]:
-    return [f"mkdir -p {shlex.quote(folder)}", f"cd {shlex.quote(folder)}"]
+    return [f"mkdir -p -- {shlex.quote(folder)}", f"cd -- {shlex.quote(folder)}"]
 
 
 def _here_document(file: WrittenFile) -> list[str]:
@@ -179,7 +176,7 @@ def teardown_script(plan: Plan) -> str:
     """The undoing of the whole plan, last thing first: everything that it names, whoever made it."""
     lines = [
         "#!/bin/sh",
-        f"# Removes all that a deployment of {plan.name} names, also what was there before it. `outlast deploy",
+        _comment(f"Removes all that a deployment of {plan.name} names, also what was there before it. `outlast deploy"),
         f"# {plan.target} --teardown` removes only what it made.",
         "set -u",
     ]
@@ -187,5 +184,5 @@ def teardown_script(plan: Plan) -> str:
         undoing = [command for command in made.undo if NAME not in command.argv]
         if undoing:
             holds = f": {made.holds}" if made.holds else ""
-            lines += ["", f"# {made.kind} {made.name}{holds}", *(command.shown for command in undoing)]
+            lines += ["", _comment(f"{made.kind} {made.name}{holds}"), *(command.shown for command in undoing)]
     return "\n".join(lines) + "\n"

@@ -9,17 +9,22 @@ of it, before it did what the line tells; it counts for nothing.
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 from outlast.clock import SystemClock, iso_utc
 from outlast.deploy.plan import NAME, Command, Listing, Made, Probe
-from outlast.errors import SettingsError
+from outlast.errors import DeploymentStopped, SettingsError
 
 FOLDER = ".outlast-deploy"
+
+
+_Which = tuple[str, str, str, tuple[str, ...]]
+"""A step, a kind, a name, and how it is asked for, which tells one project or cluster from another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +47,15 @@ class Record:
 
     path: Path
     _descriptor: int
-    _owned: dict[tuple[str, str, str], Owned] = field(default_factory=dict, repr=False)
+    _owned: dict[_Which, Owned] = field(default_factory=dict, repr=False)
 
     def owned(self) -> tuple[Owned, ...]:
         """What was made and is not removed, in the order in which it was."""
         return tuple(self._owned.values())
 
     def owns(self, made: Made) -> Owned | None:
-        """The entry of a thing of this kind and name."""
-        found = [one for one in self._owned.values() if (one.made.kind, one.made.name) == (made.kind, made.name)]
+        """The entry of a thing of this kind and name, in the same place."""
+        found = [one for key, one in self._owned.items() if key[1:] == _which("", made)[1:]]
         return found[-1] if found else None
 
     def started(self, step: str) -> tuple[Owned, ...]:
@@ -75,8 +80,16 @@ class Record:
 
     def _write(self, entry: Mapping[str, object]) -> None:
         line = json.dumps({"at": iso_utc(SystemClock().wall_seconds()), **entry}, ensure_ascii=False)
-        os.write(self._descriptor, f"{line}\n".encode())
-        os.fsync(self._descriptor)
+        end = os.lseek(self._descriptor, 0, os.SEEK_END)
+        rest = f"{line}\n".encode(errors="surrogateescape")
+        try:
+            while rest:  # a disk that fills up takes a part, and says so only at the next
+                rest = rest[os.write(self._descriptor, rest) :]
+            os.fsync(self._descriptor)
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, end)  # half a line would spoil the next one
+            raise DeploymentStopped(f"{self.path} cannot be written: {error.strerror or error}") from error
         self._take(entry)
 
     def _take(self, entry: Mapping[str, object]) -> None:
@@ -84,7 +97,7 @@ class Record:
             self._owned = {key: replace(one, past=True) for key, one in self._owned.items()}
             return
         made, step = _made(cast(dict[str, Any], entry["thing"])), str(entry["step"])
-        key = (step, made.kind, made.name)
+        key = _which(step, made)
         if entry["event"] == "removed":
             self._owned.pop(key, None)
         elif entry["event"] == "made":
@@ -95,14 +108,20 @@ class Record:
             self._owned[key] = Owned(step=step, made=made, before=before)
 
     def read_back(self) -> None:
-        """Takes in what the file has."""
+        """Takes in what the file has. Raises SettingsError for a whole line that outlast cannot have written."""
         lines = self.path.read_bytes().split(b"\n")
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             try:
                 entry = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue  # empty, or torn: see the head of the file
-            self._take(entry)
+            try:
+                self._take(entry)
+            except (KeyError, TypeError, AttributeError, ValueError) as error:
+                raise SettingsError(
+                    f"{self.path}:{number}: outlast has not written this line, and what was made cannot be told "
+                    "without it: mend it, or take it away if it tells of nothing that is there"
+                ) from error
         if lines[-1]:
             os.write(self._descriptor, b"\n")  # a torn line stays alone
 
@@ -111,9 +130,14 @@ class Record:
 def opened(folder: Path, target: str, name: str) -> Iterator[Record]:
     """The record, held against others for as long as the block lasts. Raises SettingsError if another holds it."""
     path = record_path(folder, target, name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        raise SettingsError(f"{path}, the record of what is made, cannot be opened: {error.strerror}") from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise SettingsError(f"{path}, the record of what is made, is no file")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -136,6 +160,11 @@ def named(made: Made, name: str) -> Made:
     return Made(kind=made.kind, name=name, listing=made.listing, undo=undo, holds=made.holds, why_kept=made.why_kept)
 
 
+def _which(step: str, made: Made) -> _Which:
+    asked = made.probe or made.listing
+    return step, made.kind, made.name, () if asked is None else asked.argv
+
+
 def _plain(made: Made) -> dict[str, object]:
     return {
         "kind": made.kind,
@@ -149,7 +178,13 @@ def _plain(made: Made) -> dict[str, object]:
 
 
 def _made(plain: dict[str, Any]) -> Made:
+    """Raises KeyError or TypeError for what `_plain` cannot have made."""
     probe, listing = plain["probe"], plain["listing"]
+    words = [one["argv"] for one in (probe, *plain["undo"]) if one is not None] + ([] if listing is None else [listing])
+    if not all(isinstance(one, list | tuple) and one and all(isinstance(word, str) for word in one) for one in words):
+        raise TypeError("a command is a list of words")
+    if not isinstance(plain["kind"], str) or not isinstance(plain["name"], str):
+        raise TypeError("a thing has a kind and a name")
     return Made(
         kind=plain["kind"],
         name=plain["name"],

@@ -1,6 +1,7 @@
 """The sources of an image: what is uploaded, and a name for exactly that."""
 
 import hashlib
+import os
 from collections.abc import Collection
 from pathlib import Path
 
@@ -17,7 +18,7 @@ def digest_of(source: Path, *extra: str, skip: Collection[str] = ()) -> str:
 
     Raises SettingsError where there is no such folder.
     """
-    if not source.is_dir():
+    if not os.path.isdir(source):  # noqa: PTH112 - Path.is_dir raises for a name too long, or hidden from us
         raise SettingsError(f"source {source}: there is no such folder; it is relative to the description's file")
     found = hashlib.sha256()
     plan = plan_copy(source)

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from outlast.deploy.plan import Command, Probe, says_absent
+from outlast.deploy.absence import says_absent
+from outlast.deploy.plan import Command, Probe
 from outlast.errors import DeploymentStopped
 
 _PAUSE_SECONDS = 3.0
+_NO_PROGRAM = 127
+_LONGEST_ANSWER_SECONDS = 300.0  # gcloud repeats by itself what fails; a question that takes longer hangs
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +50,26 @@ class InstalledTools:
     def ask(self, argv: Sequence[str]) -> Answer:
         try:
             done = subprocess.run(
-                argv, cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+                argv,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                check=False,
+                timeout=_LONGEST_ANSWER_SECONDS,
             )
-        except OSError as error:
-            return Answer(127, "", f"{argv[0]}: {error.strerror}")
+        except subprocess.TimeoutExpired:
+            return Answer(124, "", f"{argv[0]} gave no answer in {_LONGEST_ANSWER_SECONDS:g} s")
+        except (OSError, ValueError) as error:  # ValueError: a NUL in a name
+            return Answer(_NO_PROGRAM, "", f"{argv[0]}: {getattr(error, 'strerror', None) or error}")
         return Answer(done.returncode, done.stdout, done.stderr)
 
     def run(self, argv: Sequence[str]) -> int:
         try:
             return subprocess.run(argv, cwd=self.folder, stdin=subprocess.DEVNULL, check=False).returncode
-        except OSError:
-            return 127
+        except (OSError, ValueError):
+            return _NO_PROGRAM
 
     def pause(self) -> None:
         time.sleep(_PAUSE_SECONDS)
@@ -72,7 +84,7 @@ def says_it_is_there(probe: Probe, answer: Answer) -> bool:
     """The same, of an answer to the probe."""
     if answer.code == 0:
         return probe.line is None or probe.line in answer.output.splitlines()
-    if says_absent(answer.errors):
+    if answer.code != _NO_PROGRAM and says_absent(answer.errors, probe.argv):
         return False
     raise DeploymentStopped(
         f"it cannot be told what is there: {Command(probe.argv).shown} left with {answer.code}: "

@@ -135,9 +135,8 @@ def _replaced(text: str, node: yaml.Node, value: object) -> str:
             deeper = 2 * (
                 isinstance(value, dict) and isinstance(node, yaml.SequenceNode) and not text[line:start].strip()
             )
-            return (
-                text[:start] + " " * deeper + _block(value, int(node.start_mark.column) + deeper).lstrip() + text[end:]
-            )
+            said = _block(value, int(node.start_mark.column) + deeper).lstrip().replace("\n", _newline(text))
+            return text[:start] + " " * deeper + said + text[end:]
         start = len(text[:start].rstrip())  # behind the colon or the dash
         return f"{text[:start]} {_flow(value)}{text[end:]}"
     return text[:start] + _flow(value) + text[end:]
@@ -176,10 +175,10 @@ def _in_flow(text: str, node: yaml.CollectionNode, said: str, first: bool) -> st
 
 
 def _in_block(text: str, node: yaml.CollectionNode, item: object, first: bool) -> str:
-    said = _block([item], int(node.start_mark.column))
+    said, newline = _block([item], int(node.start_mark.column)), _newline(text)
     if first:
         start = _line_start(text, int(node.start_mark.index))
-        return f"{text[:start]}{said}{_newline(text)}{text[start:]}"
+        return f"{text[:start]}{newline.join(said.splitlines())}{newline}{text[start:]}"
     return _inserted(text, _line_end(text, _end(text, node)), said)
 
 
@@ -200,7 +199,7 @@ def _without(text: str, parent: yaml.Node, name: str | int) -> str:
 def _inserted(text: str, index: int, said: str) -> str:
     newline = _newline(text)
     index -= text[:index].endswith("\r")
-    return f"{text[:index]}{newline}{said}{text[index:]}"
+    return f"{text[:index]}{newline}{newline.join(said.splitlines())}{text[index:]}"
 
 
 def _newline(text: str) -> str:

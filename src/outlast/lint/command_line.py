@@ -1,7 +1,6 @@
 """A command as a list of words with places, wherever it was found: a script, a YAML list, Terraform's local-exec."""
 
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from outlast.lint.rule import At
 
@@ -42,7 +41,7 @@ class CommandLine:
     def program(self) -> str | None:
         """The program's name without its folder; None where it is a variable."""
         text = self.words[0].text if self.words else None
-        return PurePosixPath(text).name if text else None
+        return text.rstrip("/").rpartition("/")[2] if text else None
 
     @property
     def arguments(self) -> tuple[Word, ...]:

@@ -1,6 +1,8 @@
 """The files of a lint: named ones, and those found in folders; each read once, within bounds."""
 
+import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,32 +32,40 @@ class NotRead:
     line: int | None = None
 
 
-def find_files(paths: Iterable[Path], exclude: Iterable[str] = ()) -> Iterator[tuple[Path, bool]]:
-    """(file, whether it was named itself), each once, folders in order; links to folders inside are not followed."""
+def find_files(paths: Iterable[Path], exclude: Iterable[str] = ()) -> Iterator[tuple[Path | NotRead, bool]]:
+    """(file, whether it was named itself), each once, folders in order; links to folders inside are not followed.
+
+    A folder that cannot be looked into comes as what was not read.
+    """
     spec = PathSpec.from_lines("gitignore", exclude)
     seen: set[Path] = set()
     for path in paths:
-        named = not path.is_dir()
+        named = not os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises for a name too long, or hidden from us
         for file in [path] if named else _below(path, spec):
+            if isinstance(file, NotRead):
+                yield file, file.path == path
+                continue
             real = Path(os.path.realpath(file))
             if real not in seen:
                 seen.add(real)
                 yield file, named
 
 
-def _below(folder: Path, exclude: "PathSpec[Any]") -> Iterator[Path]:
-    for where, folders, names in os.walk(folder):
+def _below(folder: Path, exclude: "PathSpec[Any]") -> Iterator[Path | NotRead]:
+    closed: list[OSError] = []
+    for where, folders, names in os.walk(folder, onerror=closed.append):
         here = Path(where)
         folders[:] = sorted(
             name
             for name in folders
             if name not in _NEVER
-            and not (here / name / "pyvenv.cfg").exists()
+            and not os.path.exists(here / name / "pyvenv.cfg")  # noqa: PTH110 - Path.exists raises in a closed folder
             and not exclude.match_file(f"{(here / name).relative_to(folder)}/")
         )
         for name in sorted(names):
             if not exclude.match_file(str((here / name).relative_to(folder))):
                 yield here / name
+    yield from (NotRead(Path(error.filename), error.strerror or str(error)) for error in closed)
 
 
 def read_source(path: Path, *, named: bool, known: Known) -> Source | NotRead | None:
@@ -65,9 +75,10 @@ def read_source(path: Path, *, named: bool, known: Known) -> Source | NotRead | 
             return None
         if not path.is_file():
             return NotRead(path, "it is no file" if path.exists() else "there is no such file")
-        if path.stat().st_size > MOST_BYTES:
-            return NotRead(path, f"it has {path.stat().st_size:,} bytes; at most {MOST_BYTES:,} are read")
-        data = path.read_bytes()
+        data = _start_of(path, MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            size = max(path.stat().st_size, len(data))  # what grows, or has no end, tells another one
+            return NotRead(path, f"it has {size:,} bytes; at most {MOST_BYTES:,} are read")
     except OSError as error:
         return NotRead(path, error.strerror or str(error))
     return _as_source(path, data, known)
@@ -77,8 +88,16 @@ def _head(path: Path) -> str:
     """The first line, where the name alone does not tell."""
     if path.suffix:
         return ""
-    with path.open("rb") as file:
-        return file.read(200).decode(errors="replace").split("\n", 1)[0]
+    return _start_of(path, 200).decode(errors="replace").split("\n", 1)[0]
+
+
+def _start_of(path: Path, most: int) -> bytes:
+    """Its first bytes. What would block is an error: a pipe that came in the file's place, a log of the kernel."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        found = file.read(most) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+    if found is None:
+        raise OSError(errno.EAGAIN, "it is no file with an end")
+    return found
 
 
 def _as_source(path: Path, data: bytes, known: Known) -> Source | NotRead:

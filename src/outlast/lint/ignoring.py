@@ -31,6 +31,8 @@ RULES = (WITHOUT_REASON, OF_NOTHING)
 # JSON has no comments and thus no ignores. A Python string that holds such a text is taken for a comment, too.
 _COMMENT = re.compile(r"(?:#|//)\s*outlast:\s*ignore(?P<file>-file)?\[(?P<rules>[^\]\n]*)\](?P<reason>[^\n]*)")
 
+_EVERY, _NONE = 0, -1  # lines that no file has
+
 
 @dataclass(frozen=True, slots=True)
 class _Ignore:
@@ -41,10 +43,11 @@ class _Ignore:
     alone: bool
     reason: str
 
-    def covers(self, finding: Finding, next_line: int) -> bool:
-        if finding.rule.id not in self.rules:
-            return False
-        return self.whole_file or finding.line == self.line or (self.alone and finding.line == next_line)
+    def lines(self, following: list[int]) -> tuple[int, ...]:
+        """Those that it is about."""
+        if self.whole_file:
+            return (_EVERY,)
+        return (self.line, following[self.line]) if self.alone else (self.line,)
 
 
 def apply_ignores(source: Source, findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -53,15 +56,17 @@ def apply_ignores(source: Source, findings: Iterable[Finding]) -> Iterator[Findi
     if not ignores:
         yield from findings
         return
-    lines = source.text.splitlines()
-    used: set[tuple[int, str]] = set()
+    following = _next_code_lines(source.text.split("\n"))
+    about = [(one, one.lines(following)) for one in ignores]
+    covered = {(rule, line) for one, lines in about for rule in one.rules for line in lines}
+    hit: set[tuple[str, int]] = set()
     for finding in findings:
-        excuses = [one for one in ignores if one.covers(finding, _next_code_line(lines, one.line))]
-        used |= {(number, finding.rule.id) for number, one in enumerate(ignores) if one in excuses}
-        if not excuses:
+        excused = {(finding.rule.id, finding.line), (finding.rule.id, _EVERY)} & covered
+        hit |= excused
+        if not excused:
             yield finding
-    for number, one in enumerate(ignores):
-        yield from _faults_of(one, {rule for rule in one.rules if (number, rule) not in used})
+    for one, lines in about:
+        yield from _faults_of(one, {rule for rule in one.rules if not any((rule, line) in hit for line in lines)})
 
 
 def _faults_of(ignore: _Ignore, unused: set[str]) -> Iterator[Finding]:
@@ -75,7 +80,7 @@ def _faults_of(ignore: _Ignore, unused: set[str]) -> Iterator[Finding]:
 def _ignores_in(text: str) -> Iterator[_Ignore]:
     if "outlast:" not in text:
         return
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         found = _COMMENT.search(line)
         if found is None:
             continue
@@ -85,10 +90,10 @@ def _ignores_in(text: str) -> Iterator[_Ignore]:
         yield _Ignore(rules, number, found.start() + 1, found["file"] is not None, alone, reason)
 
 
-def _next_code_line(lines: list[str], line: int) -> int:
-    """The line that a comment above it is about: the next that is neither empty nor a comment."""
-    for number in range(line, len(lines)):
+def _next_code_lines(lines: list[str]) -> list[int]:
+    """For each line the one that a comment there is about: the next that is neither empty nor a comment."""
+    found = [_NONE] * (len(lines) + 1)
+    for number in range(len(lines) - 1, 0, -1):
         stripped = lines[number].strip()
-        if stripped and not stripped.startswith(("#", "//")):
-            return number + 1
-    return 0
+        found[number] = number + 1 if stripped and not stripped.startswith(("#", "//")) else found[number + 1]
+    return found

@@ -40,7 +40,7 @@ def lint(paths: Iterable[Path], settings: LintSettings) -> Linted:
     skipped: list[NotRead] = []
     files = 0
     for path, named in find_files(paths, settings.exclude):
-        source = read_source(path, named=named, known=settings.known)
+        source = path if isinstance(path, NotRead) else read_source(path, named=named, known=settings.known)
         if source is None:
             continue
         files += 1

@@ -1,6 +1,7 @@
 """Findings in words for people, and as JSON and SARIF for machines."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,15 +22,16 @@ def as_lines(linted: Linted) -> Iterator[str]:
     for one in linted.findings:
         yield from _told(one)
     for read in (*linted.skipped, *linted.unreadable):
-        yield _unread(read)
+        yield not_read(read)
     yield _sum_of(linted)
 
 
 def _told(finding: Finding) -> Iterator[str]:
     rule = finding.rule.id
-    yield f"{finding.path}:{finding.line}:{finding.column}: {finding.severity} {rule}: {_one_line(finding.message)}"
+    place = f"{_printable(str(finding.path))}:{finding.line}:{finding.column}"
+    yield f"{place}: {finding.severity} {rule}: {_one_line(finding.message)}"
     start = max(0, finding.column - _WIDEST // 2) if len(finding.excerpt) > _WIDEST else 0
-    shown = "".join(letter if letter.isprintable() else " " for letter in finding.excerpt[start : start + _WIDEST])
+    shown = _printable(finding.excerpt[start : start + _WIDEST])
     if shown.strip():
         indent = len(shown) - len(shown.lstrip())
         yield f"    {shown.strip()}"
@@ -37,13 +39,19 @@ def _told(finding: Finding) -> Iterator[str]:
     yield f"    fix: {_one_line(finding.fix)}"
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _one_line(text: object) -> str:
+    return " ".join(_printable(str(text)).split())
 
 
-def _unread(read: NotRead) -> str:
-    where = f"{read.path}:{read.line}" if read.line is not None else str(read.path)
-    return f"{where}: not read: {read.why}"
+def _printable(text: str) -> str:
+    """Without what a terminal would obey: colours, a text that runs backwards, half a letter of a file's name."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def not_read(read: NotRead) -> str:
+    """A line for a file that could not be looked at."""
+    line = f":{read.line}" if read.line is not None else ""
+    return f"{_printable(str(read.path))}{line}: not read: {_one_line(read.why)}"
 
 
 def _sum_of(linted: Linted) -> str:
@@ -126,7 +134,7 @@ def _notifications(reads: Sequence[NotRead]) -> list[dict[str, Any]]:
 
 
 def _location(path: Path, line: int, column: int) -> dict[str, Any]:
-    uri = path.absolute().as_uri() if path.is_absolute() else quote(path.as_posix())
+    uri = path.absolute().as_uri() if path.is_absolute() else quote(os.fsencode(path.as_posix()))
     region = {"startLine": line, "startColumn": column}
     return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
 

@@ -15,6 +15,8 @@ from outlast.platforms.cloud_run_limits import (
 )
 
 VOLUME = "checkpoints"
+MADE_BY = ("made-by", "outlast")
+"""A label that tells the jobs of deployments from those that people have written, of the same name."""
 _HEAD = """\
 # Written by `outlast deploy cloud-run`; yours to change. Deploy it with `gcloud run jobs replace`.
 # {exposure}
@@ -31,7 +33,7 @@ def manifest(job: CloudRunJob, image: str) -> str:
 
 def as_object(job: CloudRunJob, image: str) -> dict[str, Any]:
     """The manifest as plain data."""
-    metadata: dict[str, Any] = {"name": job.name, "labels": {"made-by": "outlast"}}
+    metadata: dict[str, Any] = {"name": job.name, "labels": dict([MADE_BY])}
     if job.preview:
         metadata["annotations"] = {LAUNCH_STAGE: "BETA"}
     annotations = {EXECUTION_ENVIRONMENT: "gen2"}

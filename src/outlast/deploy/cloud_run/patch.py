@@ -202,9 +202,10 @@ class _Patch:
     def _writable(self) -> None:
         for number, volume in enumerate(self.at(*_TASK, "volumes") or []):
             csi = volume.get("csi") if isinstance(volume, dict) else None
-            bucket = (csi or {}).get("volumeAttributes", {}).get("bucketName")
+            told = csi.get("volumeAttributes") if isinstance(csi, dict) else None
+            bucket = told.get("bucketName") if isinstance(told, dict) else None
             ours = self.described is not None and bucket == self.described.bucket
-            if csi and csi.get("readOnly") and ours:
+            if isinstance(csi, dict) and csi.get("readOnly") and ours:
                 self.set((*_TASK, "volumes", number, "csi", "readOnly"), False, "no save succeeds on it")
 
     def _lasting_mounts(self, bucket: str | None = None) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from outlast.deploy.cloud_run.dockerfile import DOCKERFILE, REQUIREMENTS, dockerfile, is_ours, requirements_of
-from outlast.deploy.cloud_run.manifest import manifest
+from outlast.deploy.cloud_run.manifest import MADE_BY, manifest
 from outlast.deploy.cloud_run.settings import CloudRunJob, settle
 from outlast.deploy.description_file import Described
 from outlast.deploy.google_cloud import BUILDING_APIS, Gcloud, apis, role
@@ -227,10 +227,13 @@ def _image(gcloud: Gcloud, job: CloudRunJob, image: str, source: Path, files: Pa
 
 
 def _job(gcloud: Gcloud, job: CloudRunJob, image: str) -> Step:
+    asks = ("run", "jobs", "describe", job.name, "--format")
+    label, maker = MADE_BY
     made = Made(
         kind="job",
         name=f"{job.name} in {job.region}",
-        probe=gcloud.probe("run", "jobs", "describe", job.name, "--format", "value(metadata.name)", region=True),
+        probe=gcloud.probe(*asks, "value(metadata.name)", region=True),
+        mark=gcloud.probe(*asks, f"value(metadata.labels.{label})", region=True, line=maker),
         undo=(gcloud.command("run", "jobs", "delete", job.name, region=True),),
         holds="its executions and their states",
     )

@@ -2,10 +2,12 @@
 
 import json
 import os
+import selectors
 import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -130,13 +132,46 @@ class RealPrograms:
 
     def _hear(self, argv: tuple[str, ...], process: "subprocess.Popen[bytes]") -> Answer:
         try:
-            out, error = process.communicate(timeout=self._longest_seconds)
+            out, error = _said_by(process, self._longest_seconds)
         except subprocess.TimeoutExpired:
             self._hung.add(argv[0])
             _end(process)
             return Answer(argv, failure="hung")
+        except _TooMuch:
+            _end(process)
+            return Answer(argv, error=f"it printed more than {_MOST_BYTES} bytes", failure="malformed")
         failure: Failure | None = "failed" if process.returncode else None
         return Answer(argv, _text(out), _text(error), failure)
+
+
+class _TooMuch(Exception):
+    """A program that prints without an end."""
+
+
+def _said_by(process: "subprocess.Popen[bytes]", seconds: float) -> tuple[bytes, bytes]:
+    """Both outputs, within bounds of time and size. Raises TimeoutExpired or _TooMuch."""
+    deadline = time.monotonic() + seconds
+    said = {1: bytearray(), 2: bytearray()}
+    with selectors.DefaultSelector() as waiting:
+        for number, pipe in ((1, process.stdout), (2, process.stderr)):
+            if pipe is not None:
+                waiting.register(pipe, selectors.EVENT_READ, number)
+        while waiting.get_map():
+            ready = waiting.select(max(0.0, deadline - time.monotonic()))
+            if not ready or time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(process.args, seconds)
+            for key, _ in ready:
+                part = os.read(key.fd, 1 << 16)
+                said[key.data] += part
+                if len(said[key.data]) > _MOST_BYTES:
+                    raise _TooMuch
+                if not part:
+                    waiting.unregister(key.fileobj)
+    process.wait(max(0.0, deadline - time.monotonic()))
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    return bytes(said[1]), bytes(said[2])
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
@@ -154,7 +189,7 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _text(said: bytes) -> str:
-    return said[:_MOST_BYTES].decode(errors="replace")
+    return said.decode(errors="replace")
 
 
 def parsed(answer: Answer, shape: Callable[[object], _Read]) -> _Read | Answer:

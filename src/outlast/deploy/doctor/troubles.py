@@ -2,9 +2,9 @@
 
 import re
 
+from outlast.deploy.absence import says_absent
 from outlast.deploy.doctor.findings import Finding, bad, command, unknown
 from outlast.deploy.doctor.programs import Answer
-from outlast.deploy.plan import says_absent
 
 INSTALL = {
     "gcloud": "sudo snap install google-cloud-cli --classic",

@@ -1,6 +1,7 @@
 """Python sources as syntax trees with parents, imported names and functions, within bounds."""
 
 import ast
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from outlast.lint.source import Unreadable
 
 MOST_CHARACTERS = 2 << 20
 MOST_NODES = 400_000
+MOST_WORDS = 300_000  # and opening brackets: each becomes a node of a kilobyte, before anything can count them
+_WORD = re.compile(r"\w+|[\[({]")
+_LONGEST_CHAIN = 100  # attributes and calls; what is before them is "?"
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _MARKS = (ast.expr_context, ast.operator, ast.cmpop, ast.boolop, ast.unaryop)
 Loop = ast.For | ast.AsyncFor | ast.While
@@ -96,16 +100,17 @@ class Module:
     def dotted(self, node: ast.AST) -> str:
         """`torch.save` for a name or a chain of attributes; what it begins with stays as it is if it is no import."""
         parts: list[str] = []
-        while isinstance(node, ast.Attribute):
-            parts.append(node.attr)
-            node = node.value
-        if isinstance(node, ast.Name):
-            parts.append(self.names.get(node.id, node.id))
-        elif isinstance(node, ast.Call):
-            parts.append(f"{self.dotted(node.func)}()")
-        else:
-            parts.append("?")
-        return ".".join(reversed(parts))
+        called = ""
+        for _ in range(_LONGEST_CHAIN):  # each call of a chain is asked for: a longer one would cost its square
+            if isinstance(node, ast.Attribute):
+                parts.append(f"{node.attr}{called}")
+                called, node = "", node.value
+            elif isinstance(node, ast.Call):
+                called, node = f"{called}()", node.func
+            else:
+                break
+        first = self.names.get(node.id, node.id) if isinstance(node, ast.Name) else "?"
+        return ".".join(reversed([*parts, f"{first}{called}"]))
 
     def above(self, node: ast.AST) -> Iterator[ast.AST]:
         """What a node is in, the nearest first."""
@@ -146,6 +151,9 @@ def read_python(text: str) -> Module:
     """Parses a program. Raises Unreadable for what is no Python 3, or too large or deep for a bounded look."""
     if len(text) > MOST_CHARACTERS:
         raise Unreadable(f"it has {len(text):,} characters; of a program at most {MOST_CHARACTERS:,} are read")
+    words = sum(1 for _ in _WORD.finditer(text))
+    if words > MOST_WORDS:
+        raise Unreadable(f"it has {words:,} words; of a program at most {MOST_WORDS:,} are read")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

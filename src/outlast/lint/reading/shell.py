@@ -12,6 +12,7 @@ from outlast.lint.source import Unreadable
 MOST_CHARACTERS = 1 << 20
 _MOST_SECONDS = 5.0
 _MOST_OF_ONE = 3_000
+_MOST_PARTS = 150_000  # words, operators and what they are in: each is looked at by many checks
 _COSTLY = ("|", "<<", "((")  # the grammar's time and memory grow with the square of their number
 _DEEPEST = 150  # statements in statements; bash itself would read more, a person would not
 
@@ -31,6 +32,8 @@ def read_shell(text: str) -> Script:
             )
     data = text.encode()
     root = _parse(data).root_node
+    if root.descendant_count > _MOST_PARTS:
+        raise Unreadable(f"it has {root.descendant_count:,} parts; of a script at most {_MOST_PARTS:,} are read")
     _check_depth(root)
     statements = Reading.of(root, data).statements()
     if root.has_error and not statements:

@@ -126,7 +126,7 @@ class _Growth:
         line = node.start_mark.line + 1
         self.made += 1
         if self.made > MOST_NODES:
-            raise Unreadable(f"its aliases expand to more than {MOST_NODES:,} values", line)
+            raise Unreadable(f"it has, or its aliases expand to, more than {MOST_NODES:,} values", line)
         if depth > _DEEPEST:
             raise Unreadable(f"it is nested more than {_DEEPEST} levels deep", line)
         if id(node) in self.open:
@@ -136,9 +136,12 @@ class _Growth:
 
 def read_yaml(text: str) -> tuple[Node, ...]:
     """The documents of a text, empty ones left out. Raises Unreadable when it is no YAML."""
+    growth, documents = _Growth(), list[Node]()
     try:
         _check_depth(text)
-        documents: list[yaml.Node | None] = list(yaml.compose_all(text, Loader=_LOADER))
+        for one in yaml.compose_all(text, Loader=_LOADER):  # one by one: a text of a million documents ends early
+            if one is not None:
+                documents.append(_convert(one, growth, 0))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         told = " ".join(part for part in (error.context, error.problem) if part)
@@ -148,8 +151,7 @@ def read_yaml(text: str) -> tuple[Node, ...]:
         raise Unreadable(f"it is no YAML: {str(error).splitlines()[0]}") from error
     except RecursionError as error:
         raise Unreadable("it is nested too deeply") from error
-    growth = _Growth()
-    return tuple(_convert(one, growth, 0) for one in documents if one is not None)
+    return tuple(documents)
 
 
 def _check_depth(text: str) -> None:
