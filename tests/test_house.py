@@ -26,7 +26,7 @@ FLOOR_OF = {
     "settings": "seams",
     "stores": "adapters", "queues": "adapters", "sinks": "adapters", "platforms": "adapters", "frameworks": "adapters",
     "sources": "adapters",
-    "state": "parts", "checkpoint": "parts", "schedule": "parts", "notices": "parts", "exits": "parts",
+    "state": "parts", "checkpoint": "parts", "schedule": "parts", "notices": "parts", "exits": "parts", "ranks": "parts",
     "planning": "parts",
     "job": "engine", "options": "engine", "loops": "engine", "session": "engine",
     "account": "engine", "leaving": "engine", "costs": "engine", "lessons": "engine",
