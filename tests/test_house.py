@@ -30,7 +30,7 @@ FLOOR_OF = {
     "planning": "parts",
     "job": "engine", "options": "engine", "loops": "engine", "session": "engine",
     "account": "engine", "leaving": "engine", "costs": "engine", "lessons": "engine",
-    "saves": "engine", "saver": "engine", "wanted": "engine", "lazy": "engine", "copies": "engine",
+    "saves": "engine", "together": "engine", "restoring": "engine", "saver": "engine", "wanted": "engine", "lazy": "engine", "copies": "engine",
     "worker": "engine", "supervise": "engine",
     "containers": "tools", "emulate": "tools", "rehearse": "tools", "deploy": "tools", "monitor": "tools",
     "item_files": "tools", "pages": "tools", "timeline": "tools",

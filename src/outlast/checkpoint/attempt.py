@@ -82,6 +82,11 @@ class Attempt:
         self._cleaned = self._warned = False
         self.others: OtherRanks | None = None  # where several processes make this attempt together
 
+    @property
+    def token(self) -> str:
+        """What the claim is known by in commit records."""
+        return self._claim.token
+
     @classmethod
     def claim(cls, store: Store, request: StartRequest, around: Surroundings) -> "Attempt":
         """Claims the next attempt, within what the rollback and the crash policy leave of the commits found."""

@@ -41,7 +41,7 @@ class MemberAttempt:
 
     def __init__(self, store: Store, claimed: Claimed, member: Member, clock: Clock, journal: MemberJournal) -> None:
         self.number = claimed.attempt
-        self.place = TaskPlace(claimed.job, claimed.run, claimed.task)
+        self.place = self.place_of(claimed)
         self.journal = journal
         self.earlier: Mapping[int, Sequence[Recorded]] = {}
         self.commit_seconds = 0.0
@@ -49,6 +49,11 @@ class MemberAttempt:
         self._rank = member.bond.world.rank
         self._ordered: int | None = None  # the save that is under way, and not answered for yet
         self._bases: dict[str, CommitRecord] = {}
+
+    @staticmethod
+    def place_of(claimed: Claimed) -> TaskPlace:
+        """Where the attempt is in the store."""
+        return TaskPlace(claimed.job, claimed.run, claimed.task)
 
     # --- the start ----------------------------------------------------------------------------------
 
@@ -129,7 +134,7 @@ class MemberAttempt:
         assert name is not None
         base = self._bases.get(order.base)
         details = SaveDetails(name, self._token, pinned=False, metrics={})
-        wanted = Effort(self._while_wanted(effort.pace), effort.threads)
+        wanted = Effort(self._while_wanted(number, effort.pace), effort.threads)
         try:
             record = persist(
                 self._store,
@@ -152,12 +157,12 @@ class MemberAttempt:
         self._member.say(Part(number, files, image_fields(record.images[0]), record.written_bytes))
         return record
 
-    def _while_wanted(self, pace: Pace) -> Pace:
+    def _while_wanted(self, number: int, pace: Pace) -> Pace:
         """The pace of what the leader waits for; what comes next from it says that it does not any more."""
 
         def paced(size: int) -> None:
             pace(size)
-            if self._member.has_word_of_save() or self._member.bond.fate is not None:
+            if self._member.has_word_of_save(number) or self._member.bond.fate is not None:
                 raise _Unwanted
 
         return paced
@@ -176,7 +181,7 @@ class MemberAttempt:
     def _read_back(self, number: int, record: CommitRecord, how: str, effort: Effort) -> None:
         mine = {file.name for file in record.files if self.place.rank_of(file.name) == self._rank}
         new = {name for name in mine if self.place.data_of(name) == record.name}
-        pace = self._while_wanted(effort.pace)
+        pace = self._while_wanted(number, effort.pace)
         try:
             verify_data(
                 self._store,

@@ -36,7 +36,6 @@ from outlast.ranks.messages import (
 from outlast.ranks.wire import Closed, Connection, close_in_children, listener
 
 _ACCEPT_SECONDS = 0.1
-_FAREWELL_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,9 +292,9 @@ class Leader:
         """This process leaves."""
         self.tell(Gone(0, how, code, reason))
 
-    def await_farewells(self, clock: Clock) -> None:
+    def await_farewells(self, clock: Clock, seconds: float) -> None:
         """A moment, so that all have heard before the connections end."""
-        until = clock.monotonic_seconds() + _FAREWELL_SECONDS
+        until = clock.monotonic_seconds() + seconds
         with self.bond.changed:
             while len(self.bond.parted) < self.bond.world.size - 1 and clock.monotonic_seconds() < until:
                 self.bond.changed.wait(0.05)

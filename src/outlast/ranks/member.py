@@ -210,9 +210,10 @@ class Member:
                 if isinstance(message, _OF_SAVES) and message.number == number:
                     return message
 
-    def has_word_of_save(self) -> bool:
+    def has_word_of_save(self, number: int) -> bool:
         """Whether the leader has said something of a save that nobody has taken yet."""
-        return bool(self._of_saves)
+        with self.bond.changed:
+            return any(isinstance(one, _OF_SAVES) and one.number == number for one in self._of_saves)
 
     # --- the end ------------------------------------------------------------------------------------
 

@@ -217,8 +217,8 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A rank leaves: "finished", "stopped" as all agreed, by an "error" of outlast's, "crashed", "left" by itself; or is
-    "lost"."""
+    """A rank leaves: "finished", "stopped" as all agreed, by an "error" of outlast's, "crashed", "left" by itself, or
+    was "lost"."""
 
     rank: int
     how: str
