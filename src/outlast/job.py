@@ -123,9 +123,11 @@ class Job:
                 raise SettingsError(f"state={type(state).__name__} is not a dict of named parts")
             self._state = UserState(state, classes=classes, random_state=random_state, require_finite=require_finite)
             self._session = Session(self._state, options, around, world)
+        self._loop: StepLoop | EpochLoop | None = None
+        self._begun = False
         with self._telling(), collector_at_rest():
             self._session.start()
-        self._loop: StepLoop | EpochLoop | None = None
+        self._begun = True
         self._logged_at = -math.inf
 
     # --- the loop -----------------------------------------------------------------------------------
@@ -265,7 +267,7 @@ class Job:
         try:
             yield
         except ExitingError as error:
-            self._session.leave_with(error)
+            self._session.leave_with(error, now=not self._begun)
             raise
 
 

@@ -82,7 +82,14 @@ class RankStorm:
     def __init__(self, server: RankServer, folder: Path, size: int, seed: int, **env: str) -> None:
         self.server, self.folder, self.size = server, folder, size
         self.random = random.Random(seed)
-        defaults = {"STEPS": "60", "EVERY": "5", "KEEP": "2", "SAVING": "background", "SLEEP": "0.003", "OUTLAST_RANKS_WAIT": "3s"}
+        defaults = {
+            "STEPS": "60",
+            "EVERY": "5",
+            "KEEP": "2",
+            "SAVING": "background",
+            "SLEEP": "0.003",
+            "OUTLAST_RANKS_WAIT": "3s",
+        }
         self.env = {**defaults, **env}
         self.tally = RankTally()
         folder.mkdir(parents=True, exist_ok=True)
@@ -142,7 +149,7 @@ class RankStorm:
             self.newest_good = found.good[0].step
         self.tally.shared += self._shares(found)
         if ended["codes"] == [0] * self.size:
-            results = {rank: acc for rank, acc in self.lines("results")}
+            results = {line[0]: line[1] for line in self.lines("results")}
             assert results == {rank: right_acc(rank, int(self.env["STEPS"])) for rank in range(self.size)}, said
             assert len(found.commits) <= int(self.env["KEEP"]), said
             assert found.unnamed == set(), said
@@ -160,7 +167,9 @@ class RankStorm:
         used = {record.files[piece.file].name for piece in record.images[-1].pieces}
         return any("-r0000-" in name for name in used)
 
-    def storm(self, kills: int, *, longest_seconds: float = 0.5, by: tuple[signal.Signals, ...] = (signal.SIGKILL,)) -> RankTally:
+    def storm(
+        self, kills: int, *, longest_seconds: float = 0.5, by: tuple[signal.Signals, ...] = (signal.SIGKILL,)
+    ) -> RankTally:
         """So many kills of random ranks at random moments; then the run is let go to its end."""
         while self.tally.kills < kills:
             victims = self.random.choice([1, 1, 1, 2, self.size])
@@ -169,7 +178,9 @@ class RankStorm:
             moment = self.random.uniform(0.0, longest_seconds)
             planned = [(rank, moment + self.random.choice([0.0, 0.0, 0.02]), int(number)) for rank in ranks]
             ended = self.life(planned, within=self.random.random() < 0.8)
-            self.tally.kills += sum(code == -signal.SIGKILL for code in ended["codes"]) if number == signal.SIGKILL else 1
+            self.tally.kills += (
+                sum(code == -signal.SIGKILL for code in ended["codes"]) if number == signal.SIGKILL else 1
+            )
             for rank, code in enumerate(ended["codes"]):
                 allowed = {0, INTERRUPTED, NOBODY_CAME}
                 allowed |= {-int(number)} if rank in ranks or number == signal.SIGTERM else set()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outlast.checkpoint.crashes import crash_streak
+from outlast.checkpoint.equal import refuse_other_ranks
 from outlast.checkpoint.history import TaskHistory, history_of
 from outlast.checkpoint.image import Image
 from outlast.checkpoint.journal import Journal
@@ -15,7 +16,7 @@ from outlast.checkpoint.journals import Journals
 from outlast.checkpoint.lineage import Claim, Lineage, claim_next, claimed_attempts, commit_names, superseded_by
 from outlast.checkpoint.others import OtherRanks, Shared
 from outlast.checkpoint.places import CommitName, TaskPlace
-from outlast.checkpoint.read import OpenCheckpoint, Refusal, open_checkpoint, verify_data
+from outlast.checkpoint.read import OpenCheckpoint, Refusal, open_image, verify_data
 from outlast.checkpoint.record import CommitRecord, load_record
 from outlast.checkpoint.retain import NamedFiles, remove_failed, remove_orphans, retire
 from outlast.checkpoint.runs import mark_finished
@@ -151,10 +152,12 @@ class Attempt:
         between_chunks: Callable[[], None],
     ) -> OpenCheckpoint:
         """One checkpoint, accepted by all ranks."""
+        record = load_record(self._store, path)
+        refuse_other_ranks(self._store, record, self.others.size if self.others else 1)
         if self.others is not None:
             self.others.try_checkpoint(path)
         try:
-            opened = stack.enter_context(open_checkpoint(self._store, path, between_chunks=between_chunks))
+            opened = stack.enter_context(open_image(self._store, record, 0, between_chunks=between_chunks))
             accept(opened)
         finally:
             if self.others is not None:

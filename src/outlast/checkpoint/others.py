@@ -14,6 +14,11 @@ Shared = Mapping[tuple[str, int], list[tuple[DataFile, int]]]
 class OtherRanks(Protocol):
     """The other ranks of one attempt, as the first one sees them. One save at a time."""
 
+    @property
+    def size(self) -> int:
+        """How many ranks there are, the first among them."""
+        ...
+
     def try_checkpoint(self, path: str) -> None:
         """Has all of them open, compare and read a checkpoint; `tried` waits for how that went."""
         ...

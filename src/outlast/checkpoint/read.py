@@ -56,7 +56,7 @@ class OpenCheckpoint:
         threads: int,
         meanwhile: Callable[[], None],
     ) -> None:
-        self.record = record
+        self.record, self.rank = record, image.rank
         self._image = image
         self._reader = _Reader(record, self._image, files, threads=threads, meanwhile=meanwhile)
         with collector_at_rest():

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from outlast.checkpoint.equal import image_for
 from outlast.checkpoint.image import Image
 from outlast.checkpoint.others import Shared
 from outlast.checkpoint.places import CommitName, TaskPlace
@@ -66,10 +67,10 @@ class MemberAttempt:
     ) -> OpenCheckpoint:
         """This rank's image of a checkpoint, accepted. Raises as Attempt.open_newest_good does for one."""
         record = load_record(self._store, path)
-        image = open_image(self._store, record, self._rank, between_chunks=between_chunks)
-        opened = stack.enter_context(image)
+        which = image_for(record, self._rank)
+        opened = stack.enter_context(open_image(self._store, record, which, between_chunks=between_chunks))
         accept(opened)
-        self._note_base(record.of_rank(self._rank))
+        self._note_base(record.of_rank(which))
         return opened
 
     # --- saving -------------------------------------------------------------------------------------

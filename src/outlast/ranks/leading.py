@@ -36,6 +36,7 @@ class LedRanks:
 
     def __init__(self, leader: Leader, place: TaskPlace) -> None:
         self._leader, self._bond, self._place = leader, leader.bond, place
+        self.size = self._bond.world.size
         self._number = 0
         self._open = self._asked = False  # whether a save is under way; whether anybody writes a part of it
 

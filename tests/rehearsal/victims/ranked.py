@@ -14,13 +14,12 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from calls import FatefulDisk
 
 import outlast
-from calls import FatefulDisk
 from outlast import registry, session  # noqa: F401  loaded now and not in each life
 from outlast.ranks import bond
 from outlast.stores import directory
