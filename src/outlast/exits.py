@@ -114,7 +114,7 @@ def tell_code(env: Mapping[str, str], code: int) -> None:
     path = env.get(CODES_FILE)
     if path:
         with suppress(OSError):
-            append_event(path, f"{code}\n".encode())
+            append_event(path, f"{os.getpid()} {code}\n".encode())
 
 
 def call_at_exit(method: Callable[[], None]) -> None:

@@ -7,7 +7,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,78 @@ class RankServer:
         self._process.stdin.flush()
         answer: dict[str, Any] = json.loads(self._process.stdout.readline())
         return answer
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the ranks of one launch went. `said`: the lines of each rank's trace; `errors`: its standard error."""
+
+    codes: list[int | None]
+    hung: list[int]
+    seconds: float
+    said: list[list[str]]
+    errors: list[str]
+
+    def numbers(self, rank: int, word: str) -> list[int]:
+        """What a rank said after a word, as numbers."""
+        return [int(line.split()[1]) for line in self.said[rank] if line.startswith(f"{word} ")]
+
+
+START = """
+import os, sys, time
+import outlast
+rank, url = int(os.environ["RANK"]), os.environ["URL"]
+trace = os.open(os.environ["TRACE"] + "-" + str(rank), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+def say(*words):
+    os.write(trace, (" ".join(map(str, words)) + "\\n").encode())
+def together():
+    if ring is not None:
+        os.write(ring[1], b"x")
+        os.read(ring[0], 1)
+"""
+
+
+class Launches:
+    """Launches of small programs, one after the other on one store."""
+
+    def __init__(self, server: RankServer, folder: Path) -> None:
+        self.server, self.folder = server, folder
+        self.url, self.count = folder / "store", 0
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def run(
+        self,
+        program: str,
+        size: int = 2,
+        *,
+        kills: Sequence[tuple[int, float, int]] = (),
+        within: bool = True,
+        **env: str,
+    ) -> Ended:
+        """One launch, to its end."""
+        self.count += 1
+        file, trace = self.folder / f"program-{self.count}.py", self.folder / f"trace-{self.count}"
+        file.write_text(START + program)
+        asked = {
+            "size": size,
+            "env": {"URL": str(self.url), "TRACE": str(trace), "PROGRAM": str(file), "OUTLAST_RANKS_WAIT": "4s", **env},
+            "kills": list(kills),
+            "from_first_step": within,
+            "fate": None,
+            "errors": f"{trace}-errors",
+        }
+        answer = self.server.life(asked)
+        said = [_lines(Path(f"{trace}-{rank}")) for rank in range(size)]
+        errors = ["\n".join(_lines(Path(f"{trace}-errors-{rank}"))) for rank in range(size)]
+        return Ended(answer["codes"], answer["hung"], answer["seconds"], said, errors)
+
+    def commits(self) -> list[int]:
+        """The steps of the checkpoints that count, the oldest first."""
+        return sorted(name.step for name in look(DirectoryStore(str(self.url))).good)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
 
 
 def right_acc(rank: int, steps: int) -> int:

@@ -36,6 +36,10 @@ from outlast.ranks.messages import (
 from outlast.ranks.wire import Closed, Connection, close_in_children, listener
 
 _ACCEPT_SECONDS = 0.1
+_ALIKE = (
+    "Every rank has to do the same steps, with as many batches, and to call job.save() and job.finish() at the same "
+    "place. Nothing was saved"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +221,8 @@ class Leader:
         with self.bond.changed:
             if here.border < self.bond.gate.passed:
                 self._apart = self._apart or (
-                    f"rank {rank} waits for the others at border {here.border} ({here.at}), which rank 0 has passed"
+                    f"rank {rank} waits for the others at its {here.at} after {here.mark[0]} steps, which rank 0 has "
+                    f"passed. {_ALIKE}"
                 )
             self._here[rank] = here
             self.bond.changed.notify_all()
@@ -268,8 +273,7 @@ class Leader:
                     raise RanksDiffer(
                         f"rank {rank} has done {here.mark[0]} steps (epoch {here.mark[1]}, batch {here.mark[2]}) and "
                         f"is at its {here.at}; rank 0 has done {mark[0]} (epoch {mark[1]}, batch {mark[2]}) and is at "
-                        f"its {at}. Every rank has to do the same steps, with as many batches, and to call job.save() "
-                        "and job.finish() at the same place. Nothing was saved"
+                        f"its {at}. {_ALIKE}"
                     )
             bond.gate.met()
             self.meets = True

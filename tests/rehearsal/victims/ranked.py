@@ -4,12 +4,15 @@ Each line of standard input asks for a life: {"size", "env": the victim's settin
 "from_first_step": bool, "fate": [rank, fate, call] or null, "errors": folder}. Every rank is a fork of this process,
 which has everything loaded. The answer is one line: {"codes", "seconds": from the last kill to the end of all}.
 
-With "ring" the ranks pass a byte around in every step, as a collective does: who waits for a rank that is dead waits
-for ever. With a fate, that rank's process meets it at that call of its disk; see calls.py.
+With "PROGRAM", a file, that is run in place of the victim's own life. With "RING" the ranks pass a byte around in every
+step, as a collective does: who waits for a rank that is dead waits for ever. With a fate, that rank's process meets it
+at that call of its disk (see calls.py), or is killed before it says, after it has said ("unsaid", "said") or when it
+has heard ("heard") so many messages.
 """
 
 import json
 import os
+import runpy
 import signal
 import sys
 import time
@@ -22,6 +25,8 @@ from calls import FatefulDisk
 import outlast
 from outlast import registry, session  # noqa: F401  loaded now and not in each life
 from outlast.ranks import bond
+from outlast.ranks.messages import Message
+from outlast.ranks.wire import Connection
 from outlast.stores import directory
 
 PATIENCE_SECONDS = 0.4
@@ -108,6 +113,30 @@ def live(rank: int, env: Mapping[str, str], ring: tuple[int, int] | None) -> Non
     _append(f"{env['TRACE']}-results", f"{rank} {mine.state['acc']}")
 
 
+def meet_at_message(kind: str, at: int) -> None:
+    """This process is killed at its message of that number."""
+    counts = {"said": 0, "heard": 0}
+
+    def count(which: str, fate: str) -> None:
+        counts[which] += fate in ("unsaid", "heard")
+        if fate == kind and counts[which] == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    send, receive = Connection.send, Connection.receive
+
+    def fated_send(self: Connection, message: Message) -> None:
+        count("said", "unsaid")
+        send(self, message)
+        count("said", "said")
+
+    def fated_receive(self: Connection, *, first: bool = False) -> Message:
+        message = receive(self, first=first)
+        count("heard", "heard")
+        return message
+
+    Connection.send, Connection.receive = fated_send, fated_receive  # type: ignore[method-assign]  # of this process
+
+
 def _append(path: str, line: str) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.write(handle, f"{line}\n".encode())
@@ -186,9 +215,14 @@ if __name__ == "__main__":
     if found is not None:
         own, order, around = found
         fate = order["fate"]
-        if fate is not None and fate[0] == own:
+        if fate is not None and fate[0] == own and fate[1] in ("unsaid", "said", "heard"):
+            meet_at_message(fate[1], fate[2])
+        elif fate is not None and fate[0] == own:
             FatefulDisk(fate[1], fate[2]).install()
         elif fate is not None:
             directory.LocalDisk = lambda: FatefulDisk("none", 0)  # type: ignore[assignment,misc]  # which never waits
-        live(own, order["env"], around)
+        if "PROGRAM" in order["env"]:
+            runpy.run_path(order["env"]["PROGRAM"], {"rank": own, "ring": around}, "__main__")
+        else:
+            live(own, order["env"], around)
     sys.stdout.flush()
