@@ -21,7 +21,7 @@ from outlast.garbage import collector_at_rest
 from outlast.loops import BatchLoop, EpochLoop, StepLoop, check_total
 from outlast.notices import Notice
 from outlast.options import Options, checked_on_drift, checked_saving, default_job_name
-from outlast.ranks.world import World, world_in
+from outlast.ranks.world import world_in
 from outlast.registry import open_store
 from outlast.schedule import Epochs, Every
 from outlast.session import Session
@@ -96,7 +96,6 @@ class Job:
         with console_for(os.environ).telling():
             around = look_around(os.environ)
             world = world_in(os.environ, sys.modules)
-            _refuse_ranks(around, world)
             if around.cut_grace:
                 around.console.warning(around.cut_grace)
             named = run or around.env.get("OUTLAST_RUN") or None
@@ -269,13 +268,6 @@ class Job:
         except ExitingError as error:
             self._session.leave_with(error, now=not self._begun)
             raise
-
-
-def _refuse_ranks(around: Surroundings, world: World | None) -> None:
-    if world is not None and around.env.get("OUTLAST_RANKS_TRIED") != "1":
-        raise SettingsError(
-            f"WORLD_SIZE={world.size}: jobs of several processes are not supported yet; each rank would save for itself"
-        )
 
 
 def _parsed_resume(resume: str | int) -> tuple[bool, int | None]:

@@ -75,7 +75,7 @@ class Saves:
         self._lessons = Lessons(around.facts.mean_seconds_between_interruptions)
         self._attempt: AnyAttempt | None = None
         self._hurried = False
-        self.together: Together | None = None  # where several processes save together, and this one is the first
+        self.together: Together | None = None  # the other processes, where several save and this one leads
         self._wanted = Wanted(around.clock)
         self.rests_from = math.inf  # from when on only a save that was asked for begins: the last one is near
         self._saver = Worker(_THREAD)

@@ -27,11 +27,7 @@ _SUPERSEDED = "superseded"
 
 def environment(**variables: str) -> dict[str, str]:
     """This process's, without what would lead outlast elsewhere."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("OUTLAST_", "CLOUD_RUN_")) or name == "OUTLAST_RANKS_TRIED"
-    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OUTLAST_", "CLOUD_RUN_"))}
     return {**kept, "PYTHONPATH": str(SRC), "PYTHONUNBUFFERED": "1", **variables}
 
 

@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -82,7 +82,7 @@ def test_a_line_that_is_sent_again_is_no_word(ends: tuple[Connection, Connection
         def sendall(self, data: bytes) -> None:
             sent.append(data)
 
-    real, leader._sock = leader._sock, Recording()  # type: ignore[assignment]
+    real, leader._sock = leader._sock, cast(socket.socket, Recording())
     leader.send(Hold(1))
     leader._sock = real
     real.sendall(sent[0] + sent[0])
