@@ -41,10 +41,16 @@ for step in job.steps(int(os.environ.get("STEPS", "40"))):
     time.sleep(float(os.environ.get("SLEEP", "0")))
     print("did", rank, step + 1, flush=True)
     exec(os.environ.get("IN_STEP", ""))
-total = sum(float(one.double().sum()) for one in model.parameters())
+total = sum(float(one.detach().double().sum()) for one in model.parameters())
 print("result", rank, repr(total), float(torch.rand(())), flush=True)
 dist.destroy_process_group()
 """
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three processes that import torch at once take their time on a busy machine."""
+    monkeypatch.setattr("supervised.LONGEST_WAIT_SECONDS", 120.0)
 
 
 def start(tmp_path: Path, store: str, *, retries: int = 0, **env: str) -> Supervised:
