@@ -6,7 +6,7 @@ from typing import Protocol
 
 from outlast.clock import format_duration
 from outlast.company import Company
-from outlast.events import Advised, Event, NoticeHeard, NoticeRevoked, Stopped, append_event, to_line
+from outlast.events import Advised, Crashed, Event, NoticeHeard, NoticeRevoked, Stopped, append_event, to_line
 from outlast.exits import tell_code
 from outlast.leaving import Leaving, what_did_not_end
 from outlast.notices import Notice, NoticeBoard
@@ -101,12 +101,19 @@ class Hearing:
             lost=(lost := job.unsaved_steps),
         )
         fitted = None if job.finished or not job.begun else not lost
-        self._leave(Stopped(job.completed_steps, job.leave_code, said, lost, fitted=fitted), said)
+        self._leave(Stopped(job.completed_steps, job.leave_code, said, lost, fitted=fitted), job.leave_code, said)
 
     def stranded(self, fate: Fate) -> None:
         """See company.Host."""
-        said = f"{fate.reason}; the step under way may never end without it; {self.job.where_it_goes_on}"
-        self._leave(Stopped(self.job.completed_steps, fate.code, said, self.job.unsaved_steps), said)
+        self.leave_since(fate)
+
+    def leave_since(self, fate: Fate) -> None:
+        """The process ends since a rank has left: said and written down."""
+        job = self.job
+        event: Event = Stopped(job.completed_steps, fate.code, fate.reason, job.unsaved_steps)
+        if fate.crashed:
+            event = Crashed(job.completed_steps, fate.reason)
+        self._leave(event, fate.code, f"{fate.reason}; the ranks cannot go on without it; {job.where_it_goes_on}")
 
     def save_wished(self, pinned: bool) -> None:
         """See company.Host."""
@@ -116,11 +123,11 @@ class Hearing:
         """The code to leave with at the deadline."""
         return self.job.leave_code
 
-    def _leave(self, stopped: Stopped, said: str) -> None:
+    def _leave(self, event: Event, code: int, said: str) -> None:
         """The journal first: nobody may be reading standard error any more, and then the line never returns."""
-        tell_code(self.job.around.env, stopped.exit_code)
-        self.job.write(stopped)
-        self.job.around.console.error(f"{said}; leaving with exit code {stopped.exit_code}")
+        tell_code(self.job.around.env, code)
+        self.job.write(event)
+        self.job.around.console.error(f"{said}; leaving with exit code {code}")
 
     def _write(self, event: Event) -> None:
         """Also before there is a journal."""

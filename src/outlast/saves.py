@@ -207,9 +207,9 @@ class Saves:
             if self._copies.possible:
                 self._saver.begin(self._copies.touch)
 
-    def crosses(self, before: tuple[int, int], now: tuple[int, int]) -> bool:
-        """See Schedule."""
-        return self._schedule.crosses(before, now)
+    @property
+    def crosses(self) -> Callable[[tuple[int, int], tuple[int, int]], bool]:
+        return self._schedule.crosses
 
     def pass_border(self, progress: Progress, held: RandomState | None) -> None:
         """At a border where another process decides when to save, and has not."""

@@ -275,11 +275,13 @@ class Session:
 
     def part_ways(self, fate: Fate) -> NoReturn:
         """See company.Host: the older checkpoint stands."""
-        self.leave_code, self._stopped = fate.code, fate.reason
-        self.console.error(f"{fate.reason}; the ranks cannot go on without it, {self.where_it_goes_on}")
-        self._tell_stopped()
-        self.company.part("stopped", fate.code, fate.reason)
+        self._lose(fate)
         raise Interrupted(fate.code, fate.reason)
+
+    def _lose(self, fate: Fate) -> None:
+        self.leave_code, self._stopped = fate.code, fate.reason
+        self.hearing.leave_since(fate)
+        self.company.part("stopped", fate.code, fate.reason)
 
     def raise_if_noticed(self) -> None:
         """Stops if a notice has come; for places where nothing new is to be saved."""
@@ -476,6 +478,10 @@ class Session:
         completed, said = self.progress.completed, f"{type(error).__name__}: {error}"[:500]
         if self._account is not None:
             self._account.crashed = True
+        fate = None if self.finished else self.company.blame()
+        if fate is not None:
+            self._lose(fate)
+            return
         self.company.part("crashed", 1 if self.board.notice is None else self.leave_code, said)
         if self.finished:
             self.record(Failed(completed, 1, said))

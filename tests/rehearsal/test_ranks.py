@@ -288,7 +288,7 @@ def test_status_tells_the_attempts_of_all_ranks_as_one(launches: Launches) -> No
     store = DirectoryStore(str(launches.url))
     [place] = tasks_in(store)
     found = history_of(store, place)
-    assert [one.ended_by for one in found.attempts] == ["interrupted", "interrupted", "finished"], json.dumps(
+    assert [one.ended_by for one in found.attempts] == ["crashed", "interrupted", "finished"], json.dumps(
         [one.why for one in found.attempts]
     )
     assert "rank 1 crashed: ValueError: boom" in found.attempts[0].why

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from outlast.company.doors import Host, farewell
 from outlast.notices import Notice
+from outlast.ranks.fate import Fate
 from outlast.settings import Surroundings
 
 
@@ -38,6 +39,10 @@ class Alone:
 
     def hear(self, notice: Notice | None, *, acts: bool) -> None:
         """Nobody else has to know."""
+
+    def blame(self) -> Fate | None:
+        """Nobody else can have failed."""
+        return None
 
     def leave(self, code: int, reason: str) -> None:
         """Nobody else does."""

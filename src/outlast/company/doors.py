@@ -95,6 +95,10 @@ class Company(Protocol):
         """A notice that came, has changed or (None) was revoked. `acts`: nothing is trained through."""
         ...
 
+    def blame(self) -> Fate | None:
+        """After an exception: whether another rank has left, and so brought it about. May wait a second."""
+        ...
+
     def leave(self, code: int, reason: str) -> None:
         """At a border where something may be decided for all: all leave."""
         ...

@@ -10,7 +10,7 @@ from outlast.notices import Notice
 from outlast.options import Options
 from outlast.ports import Store
 from outlast.ranks.bond import Bond
-from outlast.ranks.fate import Parted
+from outlast.ranks.fate import Fate, Parted
 from outlast.ranks.meeting import Meetings
 from outlast.ranks.messages import Standing
 from outlast.ranks.world import World
@@ -18,6 +18,7 @@ from outlast.settings import Surroundings
 
 WAIT = "OUTLAST_RANKS_WAIT"  # how long ranks wait for each other at the start
 _WAIT_SECONDS = 600.0
+_BLAME_SECONDS = 1.0
 _OTHER = "rank "  # the source of a notice that another rank has heard: this and its number
 
 
@@ -56,6 +57,10 @@ class Telling:
             self.bond.check()
         except Parted as parted:
             self.host.part_ways(parted.fate)
+
+    def blame(self) -> Fate | None:
+        """See doors.Company. The connection of a collective may end a moment before ours does."""
+        return self.bond.await_fate(_BLAME_SECONDS)
 
     def take_standing(self, rank: int, notices: Sequence[Sequence[Any]]) -> None:
         """All that another rank hears of its end. In a thread of the connections."""

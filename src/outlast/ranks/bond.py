@@ -67,6 +67,12 @@ class Bond:
             self.changed.wait(_LOOK_SECONDS)
             meanwhile()
 
+    def await_fate(self, seconds: float) -> Fate | None:
+        """What has become of the others, if that is known within so long."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.fate is not None or self.over, seconds)
+            return None if self.over else self.fate
+
     def check(self) -> None:
         """Raises Parted when a rank has left."""
         if self.fate is not None and not self.over:

@@ -21,11 +21,13 @@ class RanksDiffer(ExitingError):
 @dataclass(frozen=True, slots=True)
 class Fate:
     """This process has to leave, with this code. `strands`: it may be inside of something that never ends without the
-    one who left, so it is ended after a short patience."""
+    one who left, so it is ended after a short patience.
+    `crashed`: that one's program has failed."""
 
     code: int
     reason: str
     strands: bool
+    crashed: bool = False
 
 
 class Parted(Exception):
@@ -44,7 +46,7 @@ def fate_after(gone: Gone, interrupted_code: int) -> Fate | None:
     if gone.how == "error":  # a setting, a state, a store: what it is, it is for all of them
         return Fate(gone.code, f"{who}: {gone.reason}", strands=True)
     if gone.how == "crashed":
-        return Fate(interrupted_code, f"{who} crashed: {gone.reason}", strands=True)
+        return Fate(interrupted_code, f"{who} crashed: {gone.reason}", strands=True, crashed=True)
     if gone.how in ("stopped", "left"):
         return Fate(interrupted_code, f"{who} has left: {gone.reason}", strands=False)
     return Fate(interrupted_code, f"{who} is gone: {gone.reason}", strands=True)
