@@ -1,6 +1,5 @@
 """What a job does at a word that comes from elsewhere, whatever its loop is doing: notices, deadlines, other ranks."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,6 +23,7 @@ class Heard(Protocol):
     around: Surroundings
     finished: bool
     in_step: bool
+    company: Company
 
     @property
     def completed_steps(self) -> int: ...
@@ -54,14 +54,13 @@ class Heard(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Hearing:
-    """Called in other threads than the loop's. `company`: this process's, once there is one."""
+    """Called in other threads than the loop's."""
 
     job: Heard
-    company: Callable[[], Company | None]
 
     def on_notice(self, notice: Notice) -> None:
         """A notice has come, or has changed."""
-        job, company = self.job, self.company()
+        job = self.job
         long = job.leaving.is_long(notice)
         if job.finished:
             what = "the code after the loop may go on until then"
@@ -70,17 +69,17 @@ class Hearing:
         else:
             what = "stopping at the next step border"
             job.saves.hear_notice()
-        if company is not None:  # before it is written, which may take long
-            company.hear(notice, acts=job.begun and not job.finished and not long)
+        # Before it is written, which may take long.
+        job.company.hear(notice, acts=job.begun and not job.finished and not long)
         self._write(NoticeHeard(notice.source, notice.reason, notice.grace_seconds, kind=notice.kind))
         grace = format_duration(notice.grace_seconds)
         job.around.console.notice(f"notice: {notice.reason}; {grace} of grace; {what}")
 
     def on_word(self, event: Event) -> None:
         """What is no notice, or none any more: said and written down."""
-        company, console = self.company(), self.job.around.console
-        if isinstance(event, NoticeRevoked) and company is not None:
-            company.hear(self.job.board.notice, acts=False)
+        console = self.job.around.console
+        if isinstance(event, NoticeRevoked):
+            self.job.company.hear(self.job.board.notice, acts=False)
         self._write(event)
         if isinstance(event, NoticeRevoked):
             console.notice(f"notice revoked: {event.reason} ({event.source})")

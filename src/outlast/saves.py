@@ -74,13 +74,12 @@ class Saves:
         self._when_idle: WeakMethod[Callable[[], float]] | None = None
         self._lessons = Lessons(around.facts.mean_seconds_between_interruptions)
         self._attempt: AnyAttempt | None = None
-        self._hurried = False
         self.together: Together | None = None  # the other processes, where several save and this one leads
         self._wanted = Wanted(around.clock)
         self.rests_from = math.inf  # from when on only a save that was asked for begins: the last one is near
         self._saver = Worker(_THREAD)
         self._copies = Copies(state, self._console, wanted=False, lazily=False)
-        self._large = False  # whether it pays to do things beside the training
+        self._hurried = self._large = False  # large: it pays to do things beside the training
         self._flight: Flight | None = None
         self._at_rest = threading.Event()
         self._at_rest.set()

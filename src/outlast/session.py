@@ -58,9 +58,7 @@ class Session:
         self.state, self.options, self.around = state, options, around
         self.console = around.console
         self.progress = Progress()
-        self.in_step = False
-        self.in_epoch = False
-        self.finished = False
+        self.in_step = self.in_epoch = self.finished = False
         self.resumed_from: int | None = None
         self.prior_finish: Finish | None = None
         self.random: RandomState | None = None
@@ -81,9 +79,8 @@ class Session:
         self._local = True
         self.saves = Saves(state, options, around, board=self.board, record=self.record_soon)
         self.leaving = Leaving(self.saves, self.board, around, use_grace=options.use_grace, record=self.record_soon)
-        self._company: Company | None = None
-        self.hearing = Hearing(self, lambda: self._company)
-        self._company = self.company = company_of(world, around, self)
+        self.hearing = Hearing(self)
+        self.company: Company = company_of(world, around, self)
         self.leaving.steps_to_stop = 1 if world is None else 2
 
     # --- the start ----------------------------------------------------------------------------------
@@ -469,7 +466,7 @@ class Session:
 
     def code_now(self) -> int | None:
         unfinished = not self.finished and os.getpid() == self._owner
-        return self.leave_code if unfinished and (self.board.notice or self._stopped) else None
+        return self.leave_code if unfinished and self.ending else None
 
     def _on_crash(self, error: BaseException) -> None:
         """An exception that a notice brought about, or a person at the keyboard, is no fault of the program's."""
