@@ -104,7 +104,10 @@ class Hearing:
 
     def stranded(self, fate: Fate) -> None:
         """See company.Host."""
-        self.leave_since(fate)
+        if self.job.stopped:
+            self.job.around.console.error(f"the program did not end after that; leaving with exit code {fate.code}")
+        else:
+            self.leave_since(fate)
 
     def leave_since(self, fate: Fate) -> None:
         """The process ends since a rank has left: said and written down."""

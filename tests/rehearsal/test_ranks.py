@@ -178,6 +178,15 @@ def test_a_crash_of_one_rank_is_said_by_all_and_keeps_its_own_code(victim: int, 
     assert launches.commits() == [5]
 
 
+def test_b29_a_program_that_hangs_on_its_way_out_after_a_loss_is_ended(launches: Launches) -> None:
+    hangs = COUNTING.replace("for step in", "import atexit\natexit.register(time.sleep, 9)\nfor step in")
+    dies = "if step == 7 and rank == 1: os.kill(os.getpid(), 9)"
+    ended = launches.run(hangs, 2, IN_STEP=dies)
+    check(ended, INTERRUPTED, -9)
+    assert ended.seconds < 5
+    assert "did not end after that" in ended.errors[0]
+
+
 def test_a_rank_that_ends_by_itself_lets_the_others_leave_at_their_next_border(launches: Launches) -> None:
     ended = launches.run(COUNTING, 2, EVERY="outlast.Steps(5)", IN_STEP="if step == 7 and rank == 1: sys.exit(3)")
     check(ended, INTERRUPTED, 3)

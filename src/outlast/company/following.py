@@ -120,6 +120,5 @@ class Following(Telling):
 
     def part(self, how: str, code: int, reason: str) -> None:
         farewell(self.around, how, code)
+        self.end_if_agreed(how)
         self._member.part(how, code, reason[:500])
-        if how in ("stopped", "finished"):
-            self.bond.end()

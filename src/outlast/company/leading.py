@@ -103,8 +103,8 @@ class Leading(Telling):
     def part(self, how: str, code: int, reason: str) -> None:
         farewell(self.around, how, code)
         self._leader.part(how, code, reason[:500])
-        if how in ("stopped", "finished"):
-            self.bond.end()
+        self.end_if_agreed(how)
+        if how in ("stopped", "finished", "error"):
             notice = self.host.board.notice
             left = _LONGEST_FAREWELL_SECONDS if notice is None else _FAREWELL_SHARE * notice.remaining_seconds
             self._leader.await_farewells(self.around.clock, min(left, _LONGEST_FAREWELL_SECONDS))

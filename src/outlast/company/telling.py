@@ -62,6 +62,14 @@ class Telling:
         """See doors.Company. The connection of a collective may end a moment before ours does."""
         return self.bond.await_fate(_BLAME_SECONDS)
 
+    def end_if_agreed(self, how: str) -> None:
+        """Nobody is stranded by who leaves after all have agreed to.
+
+        After a loss the guard stays: what the program does on its way out may wait for the one who is gone.
+        """
+        if how in ("stopped", "finished") and self.bond.fate is None:
+            self.bond.end()
+
     def take_standing(self, rank: int, notices: Sequence[Sequence[Any]]) -> None:
         """All that another rank hears of its end. In a thread of the connections."""
         if self.bond.over:

@@ -141,6 +141,7 @@ class Leader:
                 self._hear(rank, connection.receive())
         except Closed as closed:
             self._relay(self.bond.lose(rank, str(closed)))
+            connection.close()
 
     def _relay(self, gone: Gone | None) -> None:
         if gone is not None:

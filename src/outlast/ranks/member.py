@@ -35,6 +35,7 @@ from outlast.ranks.messages import (
 from outlast.ranks.wire import Closed, Connection, close_in_children
 
 _CONNECT_SECONDS = 3.0
+_FAREWELL_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 1.0
 _OF_SAVES = Write | Committed | Abandoned | ReadBack | Settled
 
@@ -48,6 +49,7 @@ class Member:
         self._connection: Connection | None = None
         self._orders: deque[Message] = deque()
         self._of_saves: deque[Message] = deque()
+        self._parted = self._heard_all = False
         self._wishes = 0  # of this rank that the leader has not heard yet
 
     # --- the start ----------------------------------------------------------------------------------
@@ -117,7 +119,11 @@ class Member:
             while True:
                 self._hear(self._connection.receive())
         except Closed as closed:
-            self.bond.lose(0, str(closed))
+            with self.bond.changed:
+                self._heard_all = True
+                self.bond.changed.notify_all()
+            if not self._parted:
+                self.bond.lose(0, str(closed))
 
     def _hear(self, message: Message) -> None:
         match message:
@@ -218,5 +224,12 @@ class Member:
     # --- the end ------------------------------------------------------------------------------------
 
     def part(self, how: str, code: int, reason: str) -> None:
-        """This process leaves."""
+        """This process leaves; returns when the leader has heard that, or after a moment."""
+        connection = self._connection
+        if self._parted or connection is None:
+            return
         self.say(Gone(self.bond.world.rank, how, code, reason))
+        self._parted = True
+        connection.say_no_more()
+        with self.bond.changed:
+            self.bond.changed.wait_for(lambda: self._heard_all, _FAREWELL_SECONDS)

@@ -103,6 +103,11 @@ class Connection:
         with suppress(OSError):
             self._sock.close()
 
+    def say_no_more(self) -> None:
+        """Ends what is sent, and not what is received: to close while something is on its way would lose both."""
+        with self._lock, suppress(OSError):
+            self._sock.shutdown(socket.SHUT_WR)
+
     def drop(self) -> None:
         """In a forked child: lets go of its copy, so that the parent's end is the connection's end."""
         with suppress(OSError, ValueError):
