@@ -433,7 +433,7 @@ class Saves:
         notice = self._board.notice
         took = self._clock.monotonic_seconds() - began
         if notice is not None and notice.remaining_seconds < 2 * took + self._board.margin_seconds(notice):
-            self.attempt.settle()
+            self.attempt.settle(record.name)
             return
         if check == "beside" and self._large:
             flight = self._take_off(progress, size, began, written_beside=False)

@@ -249,7 +249,7 @@ class Attempt:
         try:
             self._check(record, self._own_files(record), effort, has_read, how="whole")
         finally:
-            self.settle()
+            self.settle(record.name)
         seconds = self._around.clock.monotonic_seconds() - began
         self.journal.record(SaveVerified(record.step, record.name.text, round(seconds, 6)))
         self._verified.append(record)
@@ -268,12 +268,12 @@ class Attempt:
         try:
             self._check(record, set(), FULL_EFFORT, nothing, how="glance")
         finally:
-            self.settle()
+            self.settle(record.name)
 
-    def settle(self, why: str = "") -> None:
+    def settle(self, name: CommitName, why: str = "") -> None:
         """A save is over, and taken back if there is a reason; for the other ranks, where there are any."""
         if self.others is not None:
-            self.others.settle(why)
+            self.others.settle(name, why)
 
     def _own_files(self, record: CommitRecord) -> set[str]:
         return {file.name for file in record.files if self.place.data_of(file.name) == record.name}
@@ -288,7 +288,7 @@ class Attempt:
             self._unconfirmed.append(record.name)
             raise
         except (CheckpointCorrupt, ObjectMissing) as error:
-            self.settle(str(error))
+            self.settle(record.name, str(error))
             self.journal.record(SaveTakenBack(record.step, record.name.text, str(error)))
             if error.file not in self._own_files(record):
                 self._forget_sharers(record)
@@ -302,11 +302,11 @@ class Attempt:
         pace, threads, others = effort.pace, effort.threads, self.others
         rank = None if others is None else 0
         if others is not None:
-            others.read_back(how)
+            others.read_back(record.name, how)
         try:
             verify_data(self._store, record, files=whole, rank=rank, turn=record.sequence, pace=pace, threads=threads)
             if others is not None:
-                others.all_read(pace)
+                others.all_read(record.name, pace)
         finally:
             has_read()
             pace(0)  # the last request may have taken long, and nobody may care any more

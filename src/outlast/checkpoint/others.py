@@ -43,14 +43,17 @@ class OtherRanks(Protocol):
         """There will be none; returns when nobody writes any more. Nothing, where the save is over already."""
         ...
 
-    def read_back(self, how: str) -> None:
+    # What follows is about a save by its name: where reading it back hangs, another one may have begun meanwhile, and
+    # nothing is said of the old one any more.
+
+    def read_back(self, name: CommitName, how: str) -> None:
         """Has all of them read back what they wrote ("whole"), or look at it ("glance")."""
         ...
 
-    def all_read(self, pace: Pace) -> None:
+    def all_read(self, name: CommitName, pace: Pace) -> None:
         """Waits for that. Raises CheckpointCorrupt, StoreUnreachable, and what `pace` raises, which is called."""
         ...
 
-    def settle(self, why: str = "") -> None:
+    def settle(self, name: CommitName, why: str = "") -> None:
         """The save is over; `why` it was taken back. Nothing, where it is over already."""
         ...

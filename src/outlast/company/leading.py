@@ -32,7 +32,9 @@ class Leading(Telling):
 
     def gather(self, store: Store, options: Options, between: Callable[[], None]) -> None:
         """Until all are there. Raises RanksApart, RanksDiffer, Parted."""
-        self._leader.gather(self.meetings(store, options), self.around.clock, self.wait_seconds, between)
+        around = self.around
+        meetings = self.meetings(store, options)
+        self._leader.gather(meetings, around.clock, self.wait_seconds, between, around.console.info)
 
     def claimed(self, attempt: Attempt) -> None:
         """The attempt is everybody's."""

@@ -117,7 +117,7 @@ class MemberAttempt:
     def glance(self, record: CommitRecord) -> None:
         """The same."""
 
-    def settle(self, why: str = "") -> None:
+    def settle(self, name: CommitName, why: str = "") -> None:
         """The leader says when a save is over."""
 
     def still_claimed(self) -> bool:

@@ -36,6 +36,7 @@ from outlast.ranks.messages import (
 from outlast.ranks.wire import Closed, Connection, close_in_children, listener
 
 _ACCEPT_SECONDS = 0.1
+_LONG_SECONDS = 10.0
 _ALIKE = (
     "Every rank has to do the same steps, with as many batches, and to call job.save() and job.finish() at the same "
     "place. Nothing was saved"
@@ -70,10 +71,21 @@ class Leader:
 
     # --- the start ----------------------------------------------------------------------------------
 
-    def gather(self, meetings: Meetings, clock: Clock, wait_seconds: float, between: Callable[[], None]) -> None:
-        """Until all members are there. Raises RanksApart, RanksDiffer, and what `between` raises."""
+    def gather(
+        self,
+        meetings: Meetings,
+        clock: Clock,
+        wait_seconds: float,
+        between: Callable[[], None],
+        tell: Callable[[str], None],
+    ) -> None:
+        """Until all members are there. Raises RanksApart, RanksDiffer, and what `between` raises.
+
+        `tell`: what to say once it takes long.
+        """
         close_in_children()
         until = clock.monotonic_seconds() + wait_seconds
+        tell_at = clock.monotonic_seconds() + _LONG_SECONDS
         with listener(only_here=self.bond.world.on_one_machine) as listening:
             listening.settimeout(_ACCEPT_SECONDS)
             meeting = meetings.publish(listening.getsockname()[1])
@@ -82,8 +94,16 @@ class Leader:
                     between()
                     self._check_apart()
                     self.bond.check()
-                    if clock.monotonic_seconds() > until:
-                        raise RanksApart(self._missing(wait_seconds))
+                    now = clock.monotonic_seconds()
+                    if now > until:
+                        raise RanksApart(
+                            f"of {self.bond.world.size} ranks {self._missing} did not come within "
+                            f"{format_duration(wait_seconds)}. Each has to make its Job with the same store, and to "
+                            "reach rank 0 over the network; OUTLAST_RANKS_WAIT is how long they wait"
+                        )
+                    if now > tell_at:
+                        tell_at = until + 1
+                        tell(f"waiting for the ranks {self._missing} of {self.bond.world.size} to make their Job")
                     with suppress(TimeoutError):
                         sock, _ = listening.accept()
                         work = partial(self._serve, sock, meeting.secret)
@@ -91,13 +111,10 @@ class Leader:
             finally:
                 meetings.remove(meeting)
 
-    def _missing(self, wait_seconds: float) -> str:
-        missing = sorted(set(range(1, self.bond.world.size)) - self._members.keys())
-        return (
-            f"of {self.bond.world.size} ranks {missing[:10]} did not come within {format_duration(wait_seconds)}. "
-            "Each has to make its Job with the same store, and to reach rank 0 over the network; OUTLAST_RANKS_WAIT "
-            "is how long they wait"
-        )
+    @property
+    def _missing(self) -> list[int]:
+        """Some of those that are not there."""
+        return sorted(set(range(1, self.bond.world.size)) - self._members.keys())[:10]
 
     def _serve(self, sock: socket.socket, secret: str) -> None:
         """The thread of one connection."""

@@ -39,6 +39,8 @@ class LedRanks:
         self.size = self._bond.world.size
         self._number = 0
         self._open = self._asked = False  # whether a save is under way; whether anybody writes a part of it
+        self._name: CommitName | None = None  # of that save, once it has one
+        self._is_durable = False
 
     # --- the start ----------------------------------------------------------------------------------
 
@@ -66,8 +68,10 @@ class LedRanks:
 
     def order(self, *, beside: bool) -> None:
         """At a border where all have met: all copy their state, or save it at once."""
+        if self._is_durable and self._name is not None:
+            self.settle(self._name)  # it was left: what reads it back hangs
         self.abandon("another save begins")
-        self._number += 1
+        self._number, self._name, self._is_durable = self._number + 1, None, False
         with self._bond.changed:
             self._leader.parts.begin(self._number)
             self._leader.read.begin(self._number)
@@ -75,7 +79,7 @@ class LedRanks:
         self._leader.tell(Save(self._number, beside))
 
     def write(self, name: CommitName, base: CommitName | None, shared: Shared) -> None:
-        self._asked = True
+        self._asked, self._name = True, name
         rows: list[list[Any]] = [
             [digest, size, file.name, file.bytes, offset]
             for (digest, size), places in shared.items()
@@ -108,10 +112,11 @@ class LedRanks:
         return part
 
     def committed(self) -> None:
+        self._is_durable = True
         self._leader.tell(Committed(self._number))
 
     def abandon(self, why: str) -> None:
-        if not self._open:
+        if not self._open or self._is_durable:
             return
         self._open = False
         self._leader.tell(Abandoned(self._number, why))
@@ -123,10 +128,13 @@ class LedRanks:
         except Parted:
             return
 
-    def read_back(self, how: str) -> None:
-        self._leader.tell(ReadBack(self._number, how))
+    def read_back(self, name: CommitName, how: str) -> None:
+        if name == self._name:
+            self._leader.tell(ReadBack(self._number, how))
 
-    def all_read(self, pace: Pace) -> None:
+    def all_read(self, name: CommitName, pace: Pace) -> None:
+        if name != self._name:
+            return
         try:
             with self._bond.changed:
                 self._bond.wait(lambda: self._leader.read.is_whole, lambda: pace(0))
@@ -142,7 +150,7 @@ class LedRanks:
             if word.why:
                 raise StoreUnreachable(f"rank {rank}: {word.why}")
 
-    def settle(self, why: str = "") -> None:
-        if self._open:
+    def settle(self, name: CommitName, why: str = "") -> None:
+        if self._open and name == self._name:
             self._open = False
             self._leader.tell(Settled(self._number, why))
