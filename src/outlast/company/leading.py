@@ -104,6 +104,8 @@ class Leading(Telling):
 
     def part(self, how: str, code: int, reason: str) -> None:
         farewell(self.around, how, code)
+        if self._leader.parted:
+            return
         self._leader.part(how, code, reason[:500])
         self.end_if_agreed(how)
         if how in ("stopped", "finished", "error"):

@@ -66,6 +66,7 @@ class Leader:
         self.parts = Gathering[Part | PartFailed](others)
         self.read = Gathering[WasRead](others)
         self._apart: str | None = None
+        self.parted = False  # whether this process has said that it leaves
         self.meets = False  # whether all stand at this border now
         self._called = False  # whether something was asked for since the last decision
 
@@ -311,12 +312,14 @@ class Leader:
     # --- the end ------------------------------------------------------------------------------------
 
     def part(self, how: str, code: int, reason: str) -> None:
-        """This process leaves."""
-        self.tell(Gone(0, how, code, reason))
+        """This process leaves. Only the first word counts."""
+        if not self.parted:
+            self.parted = True
+            self.tell(Gone(0, how, code, reason))
 
     def await_farewells(self, clock: Clock, seconds: float) -> None:
-        """A moment, so that all have heard before the connections end."""
+        """A moment, so that all who have come have heard before the connections end."""
         until = clock.monotonic_seconds() + seconds
         with self.bond.changed:
-            while len(self.bond.parted) < self.bond.world.size - 1 and clock.monotonic_seconds() < until:
+            while not self._members.keys() <= self.bond.parted.keys() and clock.monotonic_seconds() < until:
                 self.bond.changed.wait(0.05)
