@@ -1,12 +1,9 @@
 """What a job tells its journal beside its saves: what it runs on, what drifted, that it lives, how it ends."""
 
-import atexit
-import os
 from collections.abc import Callable
 from typing import Protocol
 from weakref import WeakMethod
 
-from outlast.checkpoint.attempt import Attempt
 from outlast.checkpoint.read import OpenCheckpoint
 from outlast.checkpoint.signs import silence_seconds
 from outlast.drift import OnDrift, drift_between, in_one_line, look_at_environment
@@ -22,6 +19,8 @@ from outlast.events import (
     RestoreChecked,
     Stopped,
 )
+from outlast.exits import call_at_exit
+from outlast.saver import AnyAttempt
 from outlast.settings import Surroundings
 from outlast.state.parts import Progress, UserState
 
@@ -48,16 +47,21 @@ class Told(Protocol):
 class Account:
     """The account that one attempt gives of itself. Made when it is claimed; held by its session alone."""
 
-    def __init__(self, attempt: Attempt, told: Told, around: Surroundings, on_drift: OnDrift) -> None:
+    def __init__(self, attempt: AnyAttempt, told: Told, around: Surroundings, on_drift: OnDrift) -> None:
         self._attempt, self._told, self._around, self._on_drift = attempt, told, around, on_drift
-        self._journal, self._owner = attempt.journal, os.getpid()
+        self._journal = attempt.journal
         self._began_at = around.clock.monotonic_seconds()
         self._environment = look_at_environment(around.identity.tasks, salt=attempt.place.folder)
         self._journal.record_soon(self._environment)
         self.crashed = False
-        atexit.register(_at_exit, WeakMethod(self._leave), self._owner)
+        call_at_exit(self._leave)
 
     # --- the start ----------------------------------------------------------------------------------
+
+    def stopwatch(self) -> Callable[[], float]:
+        """Tells the seconds since now."""
+        clock, began = self._around.clock, self._around.clock.monotonic_seconds()
+        return lambda: clock.monotonic_seconds() - began
 
     def refuse_drift(self, attempt: int) -> None:
         """Raises StateMismatch if something changed since that attempt made its checkpoint, and on_drift says so."""
@@ -143,10 +147,3 @@ class Account:
         """At the exit of a process that was not stopped: its end is no death without a word."""
         if not self._told.stopped and not self.crashed and self._attempt.still_claimed():
             self._journal.record(Left(self._told.completed_steps, self._told.code_now()))
-
-
-def _at_exit(leave: "WeakMethod[Callable[[], None]]", owner: int) -> None:
-    """Held weakly, as in saves.py."""
-    method = leave()
-    if method is not None and os.getpid() == owner:
-        method()

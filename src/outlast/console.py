@@ -31,6 +31,7 @@ class Console:
     """Writes outlast's own lines to standard error; `as_json` where a platform collects logs."""
 
     as_json: bool = False
+    rank: int | None = None  # of several processes that do the same: only the first one says what is no trouble
 
     def info(self, message: str) -> None:
         self._write("INFO", message)
@@ -60,6 +61,10 @@ class Console:
             raise
 
     def _write(self, severity: Severity, message: str) -> None:
+        if self.rank:
+            if severity in ("INFO", "NOTICE"):
+                return
+            message = f"rank {self.rank}: {message}"
         if self.as_json:
             line = json.dumps({"severity": severity, "message": f"outlast: {message}"})
         else:

@@ -8,9 +8,12 @@ import atexit
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
+
+from outlast.events import append_event
 
 # None: leave the exit code alone.
 CodeNow = Callable[[], int | None]
@@ -101,6 +104,31 @@ class _LastObject:
     def __del__(self, leave: Callable[[int], None] = os._exit) -> None:
         if self.code is not None:
             leave(self.code)
+
+
+CODES_FILE = "OUTLAST_CODES_FILE"  # from `outlast run`: where its processes say with which code they leave
+
+
+def tell_code(env: Mapping[str, str], code: int) -> None:
+    """The code that this process leaves with, for `outlast run`: a launcher in between may leave with its own."""
+    path = env.get(CODES_FILE)
+    if path:
+        with suppress(OSError):
+            append_event(path, f"{os.getpid()} {code}\n".encode())
+
+
+def call_at_exit(method: Callable[[], None]) -> None:
+    """Has a method called when this process ends, if its object is still there; not in a forked child.
+
+    Held weakly: what atexit leads to, the program's globals among it, is not finalized before the process ends.
+    """
+    atexit.register(_call_weakly, weakref.WeakMethod(method), os.getpid())
+
+
+def _call_weakly(weak: "weakref.WeakMethod[Callable[[], None]]", owner: int) -> None:
+    method = weak()
+    if method is not None and os.getpid() == owner:
+        method()
 
 
 _watch: ExitWatch | None = None

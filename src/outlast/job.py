@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -20,6 +21,7 @@ from outlast.garbage import collector_at_rest
 from outlast.loops import BatchLoop, EpochLoop, StepLoop, check_total
 from outlast.notices import Notice
 from outlast.options import Options, checked_on_drift, checked_saving, default_job_name
+from outlast.ranks.world import world_in
 from outlast.registry import open_store
 from outlast.schedule import Epochs, Every
 from outlast.session import Session
@@ -93,7 +95,7 @@ class Job:
     ) -> None:
         with console_for(os.environ).telling():
             around = look_around(os.environ)
-            _refuse_ranks(around)
+            world = world_in(os.environ, sys.modules)
             if around.cut_grace:
                 around.console.warning(around.cut_grace)
             named = run or around.env.get("OUTLAST_RUN") or None
@@ -119,10 +121,12 @@ class Job:
             if not isinstance(state, dict):
                 raise SettingsError(f"state={type(state).__name__} is not a dict of named parts")
             self._state = UserState(state, classes=classes, random_state=random_state, require_finite=require_finite)
-            self._session = Session(self._state, options, around)
+            self._session = Session(self._state, options, around, world)
+        self._loop: StepLoop | EpochLoop | None = None
+        self._begun = False
         with self._telling(), collector_at_rest():
             self._session.start()
-        self._loop: StepLoop | EpochLoop | None = None
+        self._begun = True
         self._logged_at = -math.inf
 
     # --- the loop -----------------------------------------------------------------------------------
@@ -262,16 +266,8 @@ class Job:
         try:
             yield
         except ExitingError as error:
-            self._session.leave_with(error)
+            self._session.leave_with(error, now=not self._begun)
             raise
-
-
-def _refuse_ranks(around: Surroundings) -> None:
-    text = around.env.get("WORLD_SIZE", "").strip()
-    if text not in ("", "0", "1"):
-        raise SettingsError(
-            f"WORLD_SIZE={text}: jobs of several processes are not supported yet; each rank would save for itself"
-        )
 
 
 def _parsed_resume(resume: str | int) -> tuple[bool, int | None]:

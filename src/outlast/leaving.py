@@ -39,6 +39,7 @@ class Leaving:
         self._until: float | None = None
         self._provisional = False  # whether that is only until a save has shown how long one takes
         self._judged_by: tuple[int, bool, float] | None = None  # what `_until` was last worked out from
+        self.steps_to_stop = 1  # of several processes, one may have begun the step after the next when all are to stop
 
     def step_begins(self) -> None:
         """A step begins, with whatever the program does for it."""
@@ -152,7 +153,7 @@ class Leaving:
     def _step_seconds(self) -> float:
         """What the next step will rarely exceed; 0 where none was timed."""
         timed = times_of(self._steps)
-        return 0.0 if timed is None else timed.p99_seconds
+        return 0.0 if timed is None else timed.p99_seconds * self.steps_to_stop
 
     def _tell(self, notice: Notice, best: Candidate | None, why: str) -> None:
         choice = str(best.kind) if best is not None else "nothing to save"

@@ -1,10 +1,14 @@
-"""A save that is written beside the training: at a limited rate until there is a hurry."""
+"""A save under way: who takes part in it, and at which pace it is written beside the training."""
 
 import threading
 from dataclasses import dataclass
+from typing import Literal, Protocol
 
-from outlast.checkpoint.attempt import Superseded, Wishes
+from outlast.checkpoint.attempt import Attempt, Superseded, Wishes
+from outlast.checkpoint.places import CommitName
 from outlast.clock import Clock
+from outlast.errors import CheckpointCorrupt, StoreUnreachable
+from outlast.ranks.following import MemberAttempt
 
 # How fast a save is written beside the training, unless there is a hurry: so that it takes little of the machine, and
 # still ends soon.
@@ -13,6 +17,37 @@ _BACKGROUND_SECONDS = 60.0
 _LONGEST_BURST_SECONDS = 0.05
 
 Mark = tuple[int, int, int]
+# What a save is made of: an attempt, or the share that one of several processes has in it.
+AnyAttempt = Attempt | MemberAttempt
+# How a save is read back: beside what follows; whole, before it counts; or only looked at, since the process leaves.
+Check = Literal["beside", "whole", "glance"]
+
+
+@dataclass(frozen=True, slots=True)
+class Safe:
+    """What nothing can take away any more: the last durable checkpoint, its progress, when its state was taken."""
+
+    name: CommitName | None
+    mark: Mark
+    since: float
+
+
+class Together(Protocol):
+    """Other processes that save when this one does."""
+
+    def ready(self) -> bool:
+        """Whether all stand at this border; if not, they soon meet at one."""
+        ...
+
+    def order(self, *, beside: bool) -> None:
+        """All save the state of this border."""
+        ...
+
+
+def said_of(error: BaseException) -> str:
+    """The text of a failure."""
+    expected = isinstance(error, StoreUnreachable | CheckpointCorrupt)
+    return str(error) if expected else f"{type(error).__name__}: {error}"
 
 
 class GivenUp(Exception):

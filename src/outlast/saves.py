@@ -1,12 +1,10 @@
 """The saves of a job: when one is due, whether it is written beside the training or at once, what a failure means."""
 
-import atexit
 import math
-import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 from weakref import WeakMethod
 
 from outlast.checkpoint.attempt import Attempt, Superseded, Wishes
@@ -20,13 +18,14 @@ from outlast.costs import SaveCosts
 from outlast.errors import CheckpointCorrupt, SaveFailed, StateUnsupported, StoreUnreachable
 from outlast.events import Event, SavePostponed, SaveStalled, SaveStarted
 from outlast.events import SaveFailed as SaveFailedEvent
+from outlast.exits import call_at_exit
 from outlast.garbage import collector_at_rest
 from outlast.lessons import Lessons
 from outlast.notices import NoticeBoard
 from outlast.options import Options
 from outlast.planning.period import ASSUMED_SLOWDOWN
 from outlast.planning.planner import Candidate
-from outlast.saver import Flight, GivenUp, Mark, Speed
+from outlast.saver import AnyAttempt, Check, Flight, GivenUp, Mark, Safe, Speed, Together, said_of
 from outlast.schedule import Expected, schedule_for
 from outlast.settings import Surroundings
 from outlast.state.parts import Progress, UserState
@@ -44,19 +43,6 @@ _THREAD = "outlast-saver"
 # At the end of the process a save that does not move for so long is given up. One request to a bucket may take minutes.
 _NO_PROGRESS_SECONDS = 180.0
 _FROZEN_SECONDS = 10.0
-
-
-# How a save is read back: beside what follows; whole, before it counts; or only looked at, since the process leaves.
-Check = Literal["beside", "whole", "glance"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Safe:
-    """What nothing can take away any more: the last durable checkpoint, its progress, when its state was taken."""
-
-    name: CommitName | None
-    mark: Mark
-    since: float
 
 
 class Saves:
@@ -87,22 +73,22 @@ class Saves:
         self.costs = SaveCosts(state.bytes)
         self._when_idle: WeakMethod[Callable[[], float]] | None = None
         self._lessons = Lessons(around.facts.mean_seconds_between_interruptions)
-        self._attempt: Attempt | None = None
-        self._hurried = False
+        self._attempt: AnyAttempt | None = None
+        self.together: Together | None = None  # the other processes, where several save and this one leads
         self._wanted = Wanted(around.clock)
         self.rests_from = math.inf  # from when on only a save that was asked for begins: the last one is near
         self._saver = Worker(_THREAD)
         self._copies = Copies(state, self._console, wanted=False, lazily=False)
-        self._large = False  # whether it pays to do things beside the training
+        self._hurried = self._large = False  # large: it pays to do things beside the training
         self._flight: Flight | None = None
         self._at_rest = threading.Event()
         self._at_rest.set()
-        self._safe = _Safe(None, Progress().mark, self._clock.monotonic_seconds())
+        self._safe = Safe(None, Progress().mark, self._clock.monotonic_seconds())
         self._taken_mark = self._safe.mark
 
-    def resume(self, attempt: Attempt, last: CommitName | None, mark: Mark) -> None:
+    def resume(self, attempt: AnyAttempt, last: CommitName | None, mark: Mark) -> None:
         """The attempt is claimed, and goes on from a checkpoint, if there is one."""
-        self._attempt, self._safe = attempt, _Safe(last, mark, self._clock.monotonic_seconds())
+        self._attempt, self._safe = attempt, Safe(last, mark, self._clock.monotonic_seconds())
         self._taken_mark = mark
 
     @property
@@ -143,9 +129,9 @@ class Saves:
         self._copies = Copies(self._state, self._console, wanted=beside, lazily=saving == "lazy")
         self._safe = replace(self._safe, since=self._clock.monotonic_seconds())
         self._schedule.saved(**self._moment(progress))
-        if self._options.every == "auto":
+        if self._options.every == "auto" and isinstance(self.attempt, Attempt):
             self._lessons.begin(self.attempt)
-        atexit.register(_at_exit, WeakMethod(self.settle_at_exit), os.getpid())
+        call_at_exit(self.settle_at_exit)
 
     # --- what is wanted -----------------------------------------------------------------------------
 
@@ -195,17 +181,16 @@ class Saves:
         if self._flight is not None or self._wanted.failing:
             self._check_risk()
         if not self._is_due(progress):
-            if self._large and not self._copies.ready and not self._saver.busy and progress.mark != self.saved_mark:
-                self._copies.prepare(self._snapshot(progress, held))
-                if self._copies.possible:
-                    self._saver.begin(self._copies.touch)
+            self._get_ready(progress, held)
             return
         if not self._wanted.may_try or not self.wanted(progress):
             return
+        if self._flight is not None and self._wanted.requested is None and not self._schedule.exact:
+            self._postpone(progress, self._flight)
+            return
+        if self.together is not None and not self.together.ready():
+            return
         if self._flight is not None:
-            if self._wanted.requested is None and not self._schedule.exact:
-                self._postpone(progress, self._flight)
-                return
             began = self._clock.monotonic_seconds()
             self.wait(until_notice=True)
             self.note_stall(progress.completed, began)
@@ -213,6 +198,29 @@ class Saves:
                 return
         if not self._copies.possible or not self._save_beside(progress, held):
             self.save(progress, held)
+
+    def _get_ready(self, progress: Progress, held: RandomState | None) -> None:
+        """Has the memory of the first copy made while the training goes on."""
+        if self._large and not self._copies.ready and not self._saver.busy and progress.mark != self.saved_mark:
+            self._copies.prepare(self._snapshot(progress, held))
+            if self._copies.possible:
+                self._saver.begin(self._copies.touch)
+
+    @property
+    def crosses(self) -> Callable[[tuple[int, int], tuple[int, int]], bool]:
+        return self._schedule.crosses
+
+    def pass_border(self, progress: Progress, held: RandomState | None) -> None:
+        """At a border where another process decides when to save, and has not."""
+        if self._flight is not None and not self._saver.busy:
+            self._collect()
+        self._get_ready(progress, held)
+
+    def follow(self, progress: Progress, held: RandomState | None, *, beside: bool) -> str | None:
+        """Saves now since another process says so, after `wait`; a failure's text. Raises StateUnsupported."""
+        if beside and self._copies.possible and self._save_beside(progress, held):
+            return None
+        return self.save(progress, held, check="whole")
 
     def _is_due(self, progress: Progress) -> bool:
         if self._wanted.requested is not None:
@@ -246,6 +254,8 @@ class Saves:
         """Copies the state and has it written; False where there is no memory for a copy."""
         began = self._clock.monotonic_seconds()
         self._saver.wait()  # for memory that is still being touched
+        if self.together is not None:
+            self.together.order(beside=True)
         copy = self._copies.take(self._snapshot(progress, held))
         if copy is None:
             return False
@@ -273,18 +283,20 @@ class Saves:
             effort = Effort(flight.speed.pace, threads=1)
             record = self.attempt.commit(self._copies.image(copy), flight.step, flight.wishes, effort)
         except Superseded as error:
+            self.attempt.abandon(said_of(error))
             flight.superseded = error
         except BaseException as error:  # noqa: BLE001 - whatever it is, the loop's thread must hear of it
+            self.attempt.abandon(said_of(error))
             self._fail(flight, error)
         else:
-            before, self._safe = self._safe, _Safe(record.name, flight.mark, flight.taken_at)
+            before, self._safe = self._safe, Safe(record.name, flight.mark, flight.taken_at)
             took = self.attempt.commit_seconds
             self.costs.note(record, took_seconds=took, waited_seconds=flight.speed.waited_seconds)
             flight.committed = True
             self._confirm(flight, record, before)
         flight.ended_at = self._clock.monotonic_seconds()
 
-    def _confirm(self, flight: Flight, record: CommitRecord, before: _Safe) -> None:
+    def _confirm(self, flight: Flight, record: CommitRecord, before: Safe) -> None:
         """In the saver's thread: reads back what was written, unless a notice makes that unimportant."""
         flight.reading = True
         try:
@@ -297,7 +309,7 @@ class Saves:
                 self._fail(flight, error)
 
     def _fail(self, flight: Flight, error: BaseException) -> None:
-        flight.error = _said(error)
+        flight.error = said_of(error)
         self._tell_failure(flight.step, flight.error)
 
     def _collect(self) -> None:
@@ -387,19 +399,25 @@ class Saves:
         wishes = Wishes()
         try:
             self.wait()
+            if self.together is not None:
+                self.together.order(beside=False)
             wishes = self._wanted.take()
             self._record(SaveStarted(step))
             with collector_at_rest():
                 snapshot = self._snapshot(progress, held)
                 image = LiveImage(self._copies.laid_out(snapshot), snapshot)
                 record = self.attempt.commit(image, step, wishes, FULL_EFFORT, tidy=not self._urgent)
-            before, self._safe = self._safe, _Safe(record.name, progress.mark, began)
+            before, self._safe = self._safe, Safe(record.name, progress.mark, began)
             self.costs.note(record, took_seconds=self.attempt.commit_seconds)
             self._read_back(progress, record, before, began, size_of(image), check=check)
         except (StoreUnreachable, CheckpointCorrupt) as error:
+            self.attempt.abandon(str(error))
             self._tell_failure(step, str(error))
             self._count_failure(wishes)
             return str(error)
+        except BaseException as error:
+            self.attempt.abandon(said_of(error))
+            raise
         finally:
             self._at_rest.set()
             self.note_stall(step, began)
@@ -409,12 +427,13 @@ class Saves:
         return None
 
     def _read_back(
-        self, progress: Progress, record: CommitRecord, before: _Safe, began: float, size: int, *, check: Check
+        self, progress: Progress, record: CommitRecord, before: Safe, began: float, size: int, *, check: Check
     ) -> None:
         """After a notice it must not take the time that leaving needs; the next attempt verifies all of it anyway."""
         notice = self._board.notice
         took = self._clock.monotonic_seconds() - began
         if notice is not None and notice.remaining_seconds < 2 * took + self._board.margin_seconds(notice):
+            self.attempt.settle(record.name)
             return
         if check == "beside" and self._large:
             flight = self._take_off(progress, size, began, written_beside=False)
@@ -447,7 +466,7 @@ class Saves:
         if found and not flight.left:
             raise found[0]
 
-    def _read_back_beside(self, flight: Flight, record: CommitRecord, before: _Safe) -> None:
+    def _read_back_beside(self, flight: Flight, record: CommitRecord, before: Safe) -> None:
         """In the saver's thread."""
         self._confirm(flight, record, before)
         flight.ended_at = self._clock.monotonic_seconds()
@@ -459,7 +478,7 @@ class Saves:
         self.attempt.journal.record_later(SaveStalled(step, round(self._clock.monotonic_seconds() - began, 6)))
 
     @property
-    def attempt(self) -> Attempt:
+    def attempt(self) -> AnyAttempt:
         """The attempt that this process claimed."""
         assert self._attempt is not None
         return self._attempt
@@ -479,15 +498,3 @@ class Saves:
     def _count_failure(self, wishes: Wishes) -> None:
         self._taken_mark = self.saved_mark
         self._wanted.failed(wishes)
-
-
-def _said(error: BaseException) -> str:
-    expected = isinstance(error, StoreUnreachable | CheckpointCorrupt)
-    return str(error) if expected else f"{type(error).__name__}: {error}"
-
-
-def _at_exit(settle: WeakMethod[Callable[[], None]], owner: int) -> None:
-    """Held weakly: what atexit leads to, the program's globals among it, is not finalized before the process ends."""
-    method = settle()
-    if method is not None and os.getpid() == owner:
-        method()

@@ -66,6 +66,13 @@ class Schedule(Protocol):
         """What earlier attempts of the run say, and how long a final save takes, where that is known better."""
         ...
 
+    def crosses(self, before: tuple[int, int], now: tuple[int, int]) -> bool:
+        """Whether a save belongs to this border whatever came before: the same for all who come by, at any speed.
+
+        (completed steps, completed epochs) at the border before, and at this one.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
@@ -105,6 +112,9 @@ class _Counted:
     def is_due(self, *, step: int, epochs: int, now: float) -> bool:
         return self.of(step, epochs) // self.count > self.last // self.count
 
+    def crosses(self, before: tuple[int, int], now: tuple[int, int]) -> bool:
+        return self.of(*now) // self.count > self.of(*before) // self.count
+
     def saved(self, *, step: int, epochs: int, now: float) -> None:
         self.last = self.of(step, epochs)
 
@@ -127,6 +137,9 @@ class _EverySeconds:
 
     def is_due(self, *, step: int, epochs: int, now: float) -> bool:
         return is_step_border_due(now - self.last, threshold_seconds=self.interval)
+
+    def crosses(self, before: tuple[int, int], now: tuple[int, int]) -> bool:
+        return self.exact and now > before
 
     def saved(self, *, step: int, epochs: int, now: float) -> None:
         self.last = now
@@ -178,6 +191,9 @@ class AutoSchedule:
 
     def is_due(self, *, step: int, epochs: int, now: float) -> bool:
         return is_step_border_due(now - self._last, threshold_seconds=self._period_seconds)
+
+    def crosses(self, before: tuple[int, int], now: tuple[int, int]) -> bool:
+        return False
 
     def saved(self, *, step: int, epochs: int, now: float) -> None:
         self._since = now if self._since is None else self._since

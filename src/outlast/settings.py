@@ -45,10 +45,11 @@ class Surroundings:
     clock: Clock = field(default_factory=SystemClock)
     graces: tuple[KnownGrace, ...] = ()
     time_limits: tuple[TimeLimit, ...] = ()
+    rank: int | None = None  # of several processes that train together
 
     @property
     def console(self) -> Console:
-        return Console(as_json=self.facts.logs == "json")
+        return Console(as_json=self.facts.logs == "json", rank=self.rank)
 
     @property
     def speed(self) -> float:

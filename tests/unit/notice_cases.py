@@ -226,8 +226,8 @@ class Stage:
         patch.setattr("outlast.checkpoint.journal.Lock", here.Lock)
         system = SimpleNamespace(getpid=os.getpid, _exit=lambda _code: self.world.end("the guard"))
         patch.setattr("outlast.notices.board.os", system)
-        for module in ("saves", "account"):
-            patch.setattr(f"outlast.{module}.atexit", SimpleNamespace(register=lambda *_: None))
+        for module in ("saves", "account", "session"):
+            patch.setattr(f"outlast.{module}.call_at_exit", lambda _method: None)
         patch.setattr("outlast.session.exit_watch", lambda: SimpleNamespace(watch=lambda *_: None))
         patch.setattr("outlast.session.listen", self._listen)
         patch.setattr("outlast.session.open_store", lambda _url: self.store)

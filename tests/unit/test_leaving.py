@@ -35,7 +35,7 @@ class Case:
 
     def notice(self, seconds: float) -> None:
         self.board.notice = make_notice("test", "a test", seconds, SystemClock(), kind="advance")
-        self.job._session._on_notice(self.board.notice)
+        self.job._session.hearing.on_notice(self.board.notice)
 
     def go(self, steps: int = 1) -> None:
         for _ in range(steps):

@@ -2,23 +2,26 @@
 
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from outlast.checkpoint.crashes import CrashPolicy, crash_streak
+from outlast.checkpoint.crashes import crash_streak
+from outlast.checkpoint.equal import refuse_other_ranks
 from outlast.checkpoint.history import TaskHistory, history_of
 from outlast.checkpoint.image import Image
 from outlast.checkpoint.journal import Journal
 from outlast.checkpoint.journals import Journals
 from outlast.checkpoint.lineage import Claim, Lineage, claim_next, claimed_attempts, commit_names, superseded_by
+from outlast.checkpoint.others import OtherRanks, Shared
 from outlast.checkpoint.places import CommitName, TaskPlace
-from outlast.checkpoint.read import OpenCheckpoint, Refusal, open_checkpoint, verify_data
+from outlast.checkpoint.read import OpenCheckpoint, Refusal, open_image, verify_data
 from outlast.checkpoint.record import CommitRecord, load_record
-from outlast.checkpoint.retain import Keep, NamedFiles, remove_failed, remove_orphans, retire
+from outlast.checkpoint.retain import NamedFiles, remove_failed, remove_orphans, retire
 from outlast.checkpoint.runs import mark_finished
 from outlast.checkpoint.shorten import shorten_ended
+from outlast.checkpoint.starting import StartRequest, refuse_vanished, rolled_back, torn_records, was_committed
 from outlast.checkpoint.write import FULL_EFFORT, Effort, SaveDetails, persist
 from outlast.errors import (
     CheckpointCorrupt,
@@ -26,7 +29,6 @@ from outlast.errors import (
     ObjectExists,
     ObjectMissing,
     OutlastError,
-    SettingsError,
     StoreUnreachable,
 )
 from outlast.events import (
@@ -45,17 +47,6 @@ from outlast.threads import nothing
 
 class Superseded(OutlastError):
     """A newer attempt has claimed the task; this one commits and deletes nothing more."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartRequest:
-    """How an attempt starts. `rollback_to`: the step to go back to, or None; `execution` as the platform has it."""
-
-    place: TaskPlace
-    rollback_to: int | None
-    crashes: CrashPolicy
-    keep: Keep
-    execution: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +81,12 @@ class Attempt:
         self._sequence = 0
         self.commit_seconds = 0.0  # what the last one took, until it was durable; for the thread that made it
         self._cleaned = self._warned = False
+        self.others: OtherRanks | None = None  # where several processes make this attempt together
+
+    @property
+    def token(self) -> str:
+        """What the claim is known by in commit records."""
+        return self._claim.token
 
     @classmethod
     def claim(cls, store: Store, request: StartRequest, around: Surroundings) -> "Attempt":
@@ -98,9 +95,9 @@ class Attempt:
         torn: set[CommitName] = set()
 
         def choose(found: Lineage) -> tuple[Sequence[CommitName], Sequence[CommitName]]:
-            _refuse_vanished(request.place, found, committed=_committed(journals, found))
-            torn.update(_torn(store, request.place, found.counted, journals))
-            counted = _rolled_back(request, found)
+            refuse_vanished(request.place, found, committed=was_committed(journals, found))
+            torn.update(torn_records(store, request.place, found.counted, journals))
+            counted = rolled_back(request, found)
             if counted == found.counted:  # a rollback is the mending that a crash loop asks for
                 newest = max((name.step for name in counted if name not in torn), default=0)
                 known = (journals, found.claims, request.execution, request.crashes)
@@ -131,8 +128,7 @@ class Attempt:
         for name in sorted(self._claim.commits, reverse=True):
             path = self.place.commit(name)
             try:
-                opened = stack.enter_context(open_checkpoint(self._store, path, between_chunks=between_chunks))
-                accept(opened)
+                opened = self._open(path, stack, accept, between_chunks)
             except (CheckpointCorrupt, ObjectMissing, StoreUnreachable) as error:
                 # A record that is listed and not there: the listing is out of date, and the next one will be another.
                 stale = isinstance(error, ObjectMissing) and error.file is None
@@ -147,6 +143,26 @@ class Attempt:
         if refusals:
             raise _none_good(self.place, refusals)
         return None
+
+    def _open(
+        self,
+        path: str,
+        stack: ExitStack,
+        accept: Callable[[OpenCheckpoint], None],
+        between_chunks: Callable[[], None],
+    ) -> OpenCheckpoint:
+        """One checkpoint, accepted by all ranks."""
+        record = load_record(self._store, path)
+        refuse_other_ranks(self._store, record, self.others.size if self.others else 1)
+        if self.others is not None:
+            self.others.try_checkpoint(path)
+        try:
+            opened = stack.enter_context(open_image(self._store, record, 0, between_chunks=between_chunks))
+            accept(opened)
+        finally:
+            if self.others is not None:
+                self.others.tried(between_chunks)
+        return opened
 
     def _note_older(self, newest: CommitName) -> None:
         """Older checkpoints count for retention as far as their records can be read."""
@@ -181,21 +197,44 @@ class Attempt:
         clock = self._around.clock
         try:
             base = self._base()
-            record = persist(self._store, self.place, image, details, base=base, effort=effort, clock=clock)
+            record = self._persisted(image, details, base, effort)
             self.stay_first()
             self._check_base(base)
             self._store.create(self.place.commit(name), record.to_bytes())
         except ObjectExists as error:  # only another process with this very claim could have made it
             raise Superseded(f"another process commits as attempt {self.number}") from error
-        except (StoreUnreachable, CheckpointCorrupt):
+        except (StoreUnreachable, CheckpointCorrupt) as error:
+            self.abandon(str(error))
             self._give_up(name)
             raise
+        if self.others is not None:
+            self.others.committed()
         self._named.note(record)
         self.commit_seconds = seconds = clock.monotonic_seconds() - began
         self.journal.record(SaveCommitted(step, name.text, record.total_bytes, round(seconds, 6), record.written_bytes))
         if tidy and not self._cleaned:
             self._tidy()
         return record
+
+    def _persisted(self, image: Image, details: SaveDetails, base: CommitRecord | None, effort: Effort) -> CommitRecord:
+        """Data is durable, that of all ranks where there are several; the record that commits it."""
+        clock, others = self._around.clock, self.others
+        if others is None:
+            return persist(self._store, self.place, image, details, base=base, effort=effort, clock=clock)
+        own_base = None if base is None else base.of_rank(0)
+
+        def tell(shared: Shared) -> None:
+            others.write(details.name, None if base is None else base.name, shared)
+
+        own = persist(
+            self._store, self.place, image, details, base=own_base, effort=effort, clock=clock, rank=0, tell=tell
+        )
+        return others.joined(own)
+
+    def abandon(self, why: str) -> None:
+        """What is not committed yet will not be; for the other ranks, where there are any."""
+        if self.others is not None:
+            self.others.abandon(why)
 
     def confirm(
         self, record: CommitRecord, effort: Effort = FULL_EFFORT, *, has_read: Callable[[], None] = nothing
@@ -207,8 +246,10 @@ class Attempt:
         a newer one is.
         """
         began = self._around.clock.monotonic_seconds()
-        own = self._own_files(record)
-        self._check(record, own, effort, has_read)
+        try:
+            self._check(record, self._own_files(record), effort, has_read, how="whole")
+        finally:
+            self.settle(record.name)
         seconds = self._around.clock.monotonic_seconds() - began
         self.journal.record(SaveVerified(record.step, record.name.text, round(seconds, 6)))
         self._verified.append(record)
@@ -224,29 +265,51 @@ class Attempt:
         Nothing is retired for it. Raises as `confirm`; a file that is cut short, or a disk that has lost what it was
         given, shows in time for another save.
         """
-        self._check(record, set(), FULL_EFFORT, nothing)
+        try:
+            self._check(record, set(), FULL_EFFORT, nothing, how="glance")
+        finally:
+            self.settle(record.name)
+
+    def settle(self, name: CommitName, why: str = "") -> None:
+        """A save is over, and taken back if there is a reason; for the other ranks, where there are any."""
+        if self.others is not None:
+            self.others.settle(name, why)
 
     def _own_files(self, record: CommitRecord) -> set[str]:
         return {file.name for file in record.files if self.place.data_of(file.name) == record.name}
 
-    def _check(self, record: CommitRecord, whole: set[str], effort: Effort, has_read: Callable[[], None]) -> None:
+    def _check(
+        self, record: CommitRecord, whole: set[str], effort: Effort, has_read: Callable[[], None], *, how: str
+    ) -> None:
         """Reads those files whole and a part of the others; what is bad takes the save back."""
-        pace, threads = effort.pace, effort.threads
         try:
-            try:
-                verify_data(self._store, record, files=whole, turn=record.sequence, pace=pace, threads=threads)
-            finally:
-                has_read()
-                pace(0)  # the last request may have taken long, and nobody may care any more
+            self._read(record, whole, effort, has_read, how)
         except StoreUnreachable:
             self._unconfirmed.append(record.name)
             raise
         except (CheckpointCorrupt, ObjectMissing) as error:
+            self.settle(record.name, str(error))
             self.journal.record(SaveTakenBack(record.step, record.name.text, str(error)))
             if error.file not in self._own_files(record):
                 self._forget_sharers(record)
             self._give_up(record.name)
             raise CheckpointCorrupt(str(error)) from error
+
+    def _read(
+        self, record: CommitRecord, whole: set[str], effort: Effort, has_read: Callable[[], None], how: str
+    ) -> None:
+        """Each rank reads what is its own."""
+        pace, threads, others = effort.pace, effort.threads, self.others
+        rank = None if others is None else 0
+        if others is not None:
+            others.read_back(record.name, how)
+        try:
+            verify_data(self._store, record, files=whole, rank=rank, turn=record.sequence, pace=pace, threads=threads)
+            if others is not None:
+                others.all_read(record.name, pace)
+        finally:
+            has_read()
+            pace(0)  # the last request may have taken long, and nobody may care any more
 
     def _forget_sharers(self, record: CommitRecord) -> None:
         """A file of an earlier checkpoint is bad: nothing refers to those that have it any more, nor retires them."""
@@ -341,24 +404,6 @@ class Attempt:
         return superseded_by(self._store, self.place, self.number) is None
 
 
-def _torn(
-    store: Store, place: TaskPlace, names: Sequence[CommitName], journals: Mapping[int, Sequence[Recorded]]
-) -> Iterator[CommitName]:
-    """Records that a death cut short while they were made, where that can be: they never were checkpoints."""
-    if store.traits.whole_records:
-        return
-    events = (recorded.event for journal in journals.values() for recorded in journal)
-    committed = {event.commit for event in events if isinstance(event, SaveCommitted)}
-    for name in names:
-        try:
-            load_record(store, place.commit(name))
-        except CheckpointCorrupt:
-            if name.text not in committed:
-                yield name
-        except ObjectMissing:
-            continue
-
-
 def _started(claim: Claim, request: StartRequest, around: Surroundings) -> AttemptStarted:
     birth = process_birth(os.getpid())
     return AttemptStarted(
@@ -383,41 +428,6 @@ def _claim_details(request: StartRequest, around: Surroundings) -> dict[str, Any
         "host": socket.gethostname(),
         "pid": os.getpid(),
     }
-
-
-def _rolled_back(request: StartRequest, found: Lineage) -> list[CommitName]:
-    """The commits that count, after the rollback that was asked for; within one execution it is done once."""
-    step = request.rollback_to
-    counted = found.counted
-    if step is None:
-        return counted
-    for claim in found.claims:
-        done = claim.details.get("rollback_to") == step and claim.details.get("execution") == request.execution
-        if done and request.execution is not None:
-            return counted
-    if step and all(name.step != step for name in counted):
-        steps = sorted({name.step for name in counted})
-        raise SettingsError(f"resume={step}: there is no checkpoint of that step; there are {steps or 'none'}")
-    return [name for name in counted if name.step <= step] if step else []
-
-
-def _committed(journals: Mapping[int, Sequence[Recorded]], found: Lineage) -> bool:
-    """Whether a journal tells of a commit that was made since the newest claim; what came before stands there."""
-    since = found.claims[-1].attempt if found.claims else 0
-    recent = [recorded.event for attempt in journals if attempt >= since for recorded in journals[attempt]]
-    committed = {event.commit for event in recent if isinstance(event, SaveCommitted)}
-    return bool(committed - {event.commit for event in recent if isinstance(event, SaveTakenBack)})
-
-
-def _refuse_vanished(place: TaskPlace, found: Lineage, *, committed: bool) -> None:
-    """Only a place that is truly empty means a first run."""
-    if found.counted or not (found.expected or committed):
-        return
-    raise NoGoodCheckpoint(
-        f"{place.folder} had checkpoints, and their commit records are gone (attempt {found.newest} knew of "
-        f"{found.expected or 'its own'}). Nothing was changed. Bring the records back, or start anew with "
-        'resume="none"'
-    )
 
 
 def _none_good(place: TaskPlace, refusals: Sequence[Refusal]) -> NoGoodCheckpoint | StoreUnreachable:

@@ -7,12 +7,13 @@ from outlast.errors import SettingsError
 
 STORE_MARK = "outlast-store.json"
 EXECUTIONS = "executions"
+MEETINGS = "meetings"  # where the ranks of a launch find each other
 FORMAT = 2
 READABLE_FORMATS = (1, 2)
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _COMMIT = re.compile(r"s(\d{12,})-a(\d{6,})-q(\d{6,})\.json")
-_DATA = re.compile(r"(s\d{12,}-a\d{6,}-q\d{6,})-r\d{4,}-[0-9a-f]{12}\.safetensors")
+_DATA = re.compile(r"(s\d{12,}-a\d{6,}-q\d{6,})-r(\d{4,})-[0-9a-f]{12}\.safetensors")
 _CLAIM = re.compile(r"a(\d{6,})\.json")
 _JOURNAL = re.compile(r"a(\d{6,})(?:-([pc])(\d{6,}))?\.jsonl")
 _TASK = re.compile(r"task-(\d+)")
@@ -21,10 +22,10 @@ _NUMBERED_RUN = re.compile(r"run-(\d+)")
 
 def checked_name(name: str, *, setting: str) -> str:
     """The name, if it can be a folder in every store; raises SettingsError naming the setting."""
-    if not _PLAIN_NAME.fullmatch(name) or name == EXECUTIONS or _TASK.fullmatch(name):
+    if not _PLAIN_NAME.fullmatch(name) or name in (EXECUTIONS, MEETINGS) or _TASK.fullmatch(name):
         raise SettingsError(
             f"{setting}={name!r} cannot name a folder in every store: use up to 128 letters, digits, '.', '_' and '-', "
-            f"beginning with a letter or digit, other than {EXECUTIONS!r} and 'task-N'"
+            f"beginning with a letter or digit, other than {EXECUTIONS!r}, {MEETINGS!r} and 'task-N'"
         )
     return name
 
@@ -141,6 +142,10 @@ class TaskPlace:
         suffix = f"-p{part:06}" if part else ""
         return f"{self.journals}/a{attempt:06}{suffix}.jsonl"
 
+    def member_journal(self, attempt: int, rank: int) -> str:
+        """Where a rank other than the first appends; no reader of journals takes it for one."""
+        return f"{self.journals}/a{attempt:06}-r{rank:04}.jsonl"
+
     def short_journal(self, attempt: int, part: int) -> str:
         """What stands for all parts of a journal before `part`."""
         return f"{self.journals}/a{attempt:06}-c{part:06}.jsonl"
@@ -168,3 +173,8 @@ class TaskPlace:
         folder, _, file = name.rpartition("/")
         match = _DATA.fullmatch(file)
         return CommitName.parse(f"{match[1]}.json") if match and folder == self.data else None
+
+    def rank_of(self, name: str) -> int | None:
+        """The rank that wrote a data file."""
+        match = _DATA.fullmatch(name.rpartition("/")[2])
+        return int(match[2]) if match else None

@@ -44,13 +44,20 @@ class Refusal:
 
 
 class OpenCheckpoint:
-    """A checkpoint, its files open, its tree and table verified; leaves are verified as they are read."""
+    """One rank's image of a checkpoint, its files open, its tree and table verified; leaves are verified as they are
+    read."""
 
     def __init__(
-        self, record: CommitRecord, files: Sequence[OpenObject], *, threads: int, meanwhile: Callable[[], None]
+        self,
+        record: CommitRecord,
+        image: RankImage,
+        files: Mapping[int, OpenObject],
+        *,
+        threads: int,
+        meanwhile: Callable[[], None],
     ) -> None:
-        self.record = record
-        self._image = record.images[0]
+        self.record, self.rank = record, image.rank
+        self._image = image
         self._reader = _Reader(record, self._image, files, threads=threads, meanwhile=meanwhile)
         with collector_at_rest():
             self.leaves = self._read_table()
@@ -121,7 +128,7 @@ class _Reader:
         self,
         record: CommitRecord,
         image: RankImage,
-        files: Sequence[OpenObject],
+        files: Mapping[int, OpenObject],
         *,
         threads: int,
         meanwhile: Callable[[], None],
@@ -130,7 +137,9 @@ class _Reader:
         self._record, self._image, self._files = record, image, files
         self._threads, self._meanwhile, self._pace = threads, meanwhile, pace
         self._ends = list(accumulate(piece.bytes for piece in image.pieces))
-        self._scattering = [file if isinstance(file, ScatteringObject) else None for file in files]
+        self._scattering = {
+            number: file if isinstance(file, ScatteringObject) else None for number, file in files.items()
+        }
 
     def read_all(self, leaves: Sequence[LeafPlace], homes: Mapping[int, memoryview], *, whole: bool) -> None:
         """Reads and verifies every piece, or those of leaves with a home; what belongs to such a leaf goes there."""
@@ -162,11 +171,13 @@ class _Reader:
             found.update(range(bisect_right(self._ends, first), bisect_left(self._ends, last) + 1))
         return sorted(found)
 
-    def verify(self, files: Collection[int], turn: int) -> None:
+    def verify(self, files: Collection[int], turn: int, but: Collection[Piece] = ()) -> None:
         """Reads and verifies the pieces that lie in some of the files, and of the others those whose turn it is."""
         pieces = enumerate(self._image.pieces)
         turn %= TURNS
         numbers = [number for number, piece in pieces if piece.file in files or number % TURNS == turn]
+        if but:
+            numbers = [number for number in numbers if self._image.pieces[number] not in but]
 
         scratch = threading.local()
 
@@ -299,15 +310,24 @@ def _mapped(size: int) -> memoryview:
 
 @contextmanager
 def open_checkpoint(
-    store: Store, name: str, *, between_chunks: Callable[[], None] = nothing
+    store: Store, name: str, *, rank: int = 0, between_chunks: Callable[[], None] = nothing
 ) -> Iterator[OpenCheckpoint]:
-    """A checkpoint by its commit record; `between_chunks` is called while it is read, and may raise to give up.
+    """A rank's checkpoint by its commit record; `between_chunks` is called while it is read, and may raise to give up.
 
     Raises CheckpointCorrupt, ObjectMissing or StoreUnreachable, each naming the file and what is wrong.
     """
-    record = load_record(store, name)
-    with _opened(store, record) as files:
-        yield OpenCheckpoint(record, files, threads=store.traits.parallel, meanwhile=between_chunks)
+    with open_image(store, load_record(store, name), rank, between_chunks=between_chunks) as opened:
+        yield opened
+
+
+@contextmanager
+def open_image(
+    store: Store, record: CommitRecord, rank: int, *, between_chunks: Callable[[], None] = nothing
+) -> Iterator[OpenCheckpoint]:
+    """The same by a record that was read."""
+    image = record.image_of(rank)
+    with _opened(store, record, image) as files:
+        yield OpenCheckpoint(record, image, files, threads=store.traits.parallel, meanwhile=between_chunks)
 
 
 def verify_data(
@@ -315,25 +335,38 @@ def verify_data(
     record: CommitRecord,
     *,
     files: Collection[str] | None = None,
+    rank: int | None = None,
     turn: int = 0,
     pace: Pace = full_speed,
     threads: int = 1,
 ) -> None:
     """Reads the data of a record back; raises CheckpointCorrupt, ObjectMissing for what is bad or gone.
 
-    All of it, or what lies in `files` and an eighth of the rest, whose turn it is; every file's size is looked at.
+    All of it, or what lies in `files` and an eighth of the rest, whose turn it is; every file's size is looked at. With
+    a rank, only what belongs to its image.
     """
     chosen = {number for number, file in enumerate(record.files) if files is None or file.name in files}
-    with _opened(store, record) as opened:
-        for image in record.images:
-            _Reader(record, image, opened, threads=threads, meanwhile=nothing, pace=pace).verify(chosen, turn)
+    read = set[Piece]()  # what is equal on several ranks is stored once, and read once
+    for image in record.images:
+        if rank not in (None, image.rank):
+            continue
+        with _opened(store, record, image) as opened:
+            reader = _Reader(record, image, opened, threads=threads, meanwhile=nothing, pace=pace)
+            reader.verify(chosen, turn, read)
+        if len(record.images) > 1:
+            read.update(image.pieces)
 
 
 def refusal(store: Store, name: str) -> Refusal | None:
     """Why a checkpoint does not verify, or None if it does."""
     try:
-        with open_checkpoint(store, name) as opened:
-            opened.load((), {})
+        record = load_record(store, name)
+        for image in record.images:  # each has a table and a tree of its own
+            with open_image(store, record, image.rank) as opened:
+                if image.rank == 0:
+                    opened.load((), {})
+        if len(record.images) > 1:
+            verify_data(store, record)
     except (CheckpointCorrupt, ObjectMissing) as error:
         return Refusal(name, str(error), unreachable=False)
     except StoreUnreachable as error:
@@ -342,8 +375,8 @@ def refusal(store: Store, name: str) -> Refusal | None:
 
 
 @contextmanager
-def _opened(store: Store, record: CommitRecord) -> Iterator[list[OpenObject]]:
-    """The files of a record, by number."""
+def _opened(store: Store, record: CommitRecord, image: RankImage) -> Iterator[dict[int, OpenObject]]:
+    """The files of a record that an image lies in, by number."""
     found: dict[int, OpenObject] = {}
     with ExitStack() as stack:
 
@@ -355,9 +388,11 @@ def _opened(store: Store, record: CommitRecord) -> Iterator[list[OpenObject]]:
                     raise CheckpointCorrupt(f"{file.name} has {opened.bytes} bytes instead of {file.bytes}")
             found[number] = opened
 
-        numbers = range(len(record.files))
+        # Of a checkpoint of one process all of them: one that nothing lies in has to be there as well.
+        single = len(record.images) == 1
+        numbers = range(len(record.files)) if single else sorted({piece.file for piece in image.pieces})
         in_parallel((partial(open_one, number) for number in numbers), threads=min(store.traits.parallel, len(numbers)))
-        yield [found[number] for number in numbers]
+        yield found
 
 
 def _where(record: CommitRecord, piece: Piece) -> str:

@@ -1,8 +1,8 @@
 """The commit record: one small object per checkpoint, written last, that lists all a reader needs."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from outlast.checkpoint.places import FORMAT, CommitName, TaskPlace
@@ -62,6 +62,15 @@ class DataFile:
 
 
 @dataclass(frozen=True, slots=True)
+class RankPart:
+    """What one rank adds to a checkpoint: its image, in files of its own and such as are there already."""
+
+    image: RankImage
+    files: tuple[DataFile, ...]
+    written_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class CommitRecord:
     """A checkpoint. `step` counts completed steps; there is an image for each rank.
 
@@ -90,20 +99,54 @@ class CommitRecord:
         """Its name."""
         return CommitName(self.step, self.attempt, self.sequence)
 
+    def image_of(self, rank: int) -> RankImage:
+        """The image of a rank; raises CheckpointCorrupt where there is none."""
+        found = next((image for image in self.images if image.rank == rank), None)
+        if found is None:
+            raise CheckpointCorrupt(f"{self.name.text} has no image of rank {rank}; it has {len(self.images)}")
+        return found
+
+    def of_rank(self, rank: int) -> "CommitRecord":
+        """The same with nothing but what one rank needs of it."""
+        image = self.image_of(rank)
+        numbers = sorted({piece.file for piece in image.pieces})
+        places = {number: place for place, number in enumerate(numbers)}
+        pieces = tuple(replace(piece, file=places[piece.file]) for piece in image.pieces)
+        files = tuple(self.files[number] for number in numbers)
+        return replace(self, files=files, images=(replace(image, pieces=pieces),))
+
+    def joined_by(self, parts: Sequence["RankPart"]) -> "CommitRecord":
+        """The record of this rank's image and those of others."""
+        files = {file: number for number, file in enumerate(self.files)}
+        images = list(self.images)
+        for part in parts:
+            places = [files.setdefault(file, len(files)) for file in part.files]
+            pieces = tuple(replace(piece, file=places[piece.file]) for piece in part.image.pieces)
+            images.append(replace(part.image, pieces=pieces))
+        return replace(
+            self,
+            files=tuple(files),
+            images=tuple(sorted(images, key=lambda image: image.rank)),
+            total_bytes=sum(image.bytes for image in images),
+            written_bytes=self.written_bytes + sum(part.written_bytes for part in parts),
+        )
+
     def to_bytes(self) -> bytes:
         """The record as it is stored."""
-        images = [
-            {
-                "rank": image.rank,
-                "data_at": image.data_at,
-                "leaves": image.leaves,
-                "tree": image.tree,
-                "pieces": [[piece.file, piece.offset, piece.bytes, piece.digest] for piece in image.pieces],
-            }
-            for image in self.images
-        ]
+        images = [image_fields(image) for image in self.images]
         fields = {name: getattr(self, name) for name in self.__slots__ if name not in ("files", "images")}
         return seal({"format": FORMAT, **fields, "files": [asdict(file) for file in self.files], "images": images})
+
+
+def image_fields(image: RankImage) -> dict[str, Any]:
+    """An image as it stands in a record."""
+    return {
+        "rank": image.rank,
+        "data_at": image.data_at,
+        "leaves": image.leaves,
+        "tree": image.tree,
+        "pieces": [[piece.file, piece.offset, piece.bytes, piece.digest] for piece in image.pieces],
+    }
 
 
 def load_record(store: Store, name: str) -> CommitRecord:
@@ -126,11 +169,12 @@ def load_record(store: Store, name: str) -> CommitRecord:
 
 def _parsed(fields: dict[str, Any]) -> CommitRecord:
     files = tuple(DataFile(**_typed(one, name=str, bytes=int)) for one in fields.pop("files"))
-    images = tuple(_parsed_image(one) for one in fields.pop("images"))
+    images = tuple(parsed_image(one) for one in fields.pop("images"))
     return CommitRecord(files=files, images=images, **fields)
 
 
-def _parsed_image(fields: dict[str, Any]) -> RankImage:
+def parsed_image(fields: dict[str, Any]) -> RankImage:
+    """An image out of JSON; raises ValueError or the like for one that makes no sense."""
     pieces = tuple(
         Piece(_whole(file), _whole(at), _whole(size), _text(word)) for file, at, size, word in fields["pieces"]
     )
@@ -210,7 +254,10 @@ def _checked(record: CommitRecord, name: str) -> CommitRecord:
         raise ValueError("it names a file twice")
     if not record.images:
         raise ValueError("it has no image")
-    if sum(image.bytes for image in record.images) > sum(file.bytes for file in record.files):
+    if sorted(image.rank for image in record.images) != list(range(len(record.images))):
+        raise ValueError("its images are not those of all ranks")
+    # Ranks may share what is equal; each reads its own image.
+    if max(image.bytes for image in record.images) > sum(file.bytes for file in record.files):
         raise ValueError("its pieces overlap")
     for image in record.images:
         _check_image(image, record.files)

@@ -8,6 +8,7 @@ from outlast.checkpoint.lineage import read_lineage
 from outlast.checkpoint.places import (
     EXECUTIONS,
     FORMAT,
+    MEETINGS,
     READABLE_FORMATS,
     STORE_MARK,
     CommitName,
@@ -87,7 +88,7 @@ def find_or_start_run(store: Store, request: RunRequest, clock: Clock) -> RunPla
 def runs_of(store: Store, job: str) -> list[str]:
     """The runs of a job, named ones first, then the numbered in order."""
     names = {entry.name.split("/")[1] for entry in store.list(job) if entry.name.count("/") >= 2}
-    return sorted(names - {EXECUTIONS}, key=lambda run: (run_number(run) or -1, run))
+    return sorted(names - {EXECUTIONS, MEETINGS}, key=lambda run: (run_number(run) or -1, run))
 
 
 def run_is_finished(store: Store, place: RunPlace) -> bool:

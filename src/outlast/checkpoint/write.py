@@ -3,13 +3,14 @@
 import secrets
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import xxhash
 
 from outlast.checkpoint.image import Image, Range, size_of
+from outlast.checkpoint.others import Shared
 from outlast.checkpoint.places import CommitName, TaskPlace
 from outlast.checkpoint.record import CommitRecord, DataFile, Piece, RankImage
 from outlast.checkpoint.tensors import entry, header
@@ -57,23 +58,32 @@ def persist(
     base: CommitRecord | None,
     effort: Effort,
     clock: Clock,
+    rank: int = 0,
+    shared: Shared | None = None,
+    tell: Callable[[Shared], None] | None = None,
 ) -> CommitRecord:
     """Writes what of an image `base` does not hold, durable; returns the record that would commit it.
 
-    Raises StoreUnreachable; nothing counts until the record is created.
+    `shared`: what another rank of the same save has, which is not written again. `tell` is called with that before
+    anything is written. Raises StoreUnreachable; nothing counts until the record is created.
     """
     began = clock.monotonic_seconds()
     pieces = image.layout.all_pieces(image.tree)
     digests = _Digests(image, pieces, effort)
-    reused = _reusable(digests, base)
+    if tell is not None or shared:
+        digests.take_rest()
+    reused = _reusable(digests, base, shared or {})
     objects = _objects(pieces, reused, store.traits.object_bytes)
     plain = not reused and len(objects) == 1
-    parts = [_Part(digests, runs, _new_file(place, details.name), plain=plain) for runs in objects]
+    parts = [_Part(digests, runs, _new_file(place, details.name, rank), plain=plain) for runs in objects]
+    if tell is not None:
+        files, records = _placed(pieces, digests.found, parts, reused)
+        tell(places_of(files, records))
     in_parallel((partial(part.write, store, effort) for part in parts), threads=min(store.traits.parallel, len(parts)))
     files, records = _placed(pieces, digests.found, parts, reused)
     layout, size = image.layout, size_of(image)
     found = RankImage(
-        rank=0,
+        rank=rank,
         data_at=layout.head_bytes,
         leaves=(layout.leaves_at, layout.tree_at - layout.leaves_at),
         tree=(layout.tree_at, size - layout.tree_at),
@@ -151,15 +161,36 @@ def _bounded(views: Iterator[memoryview]) -> Iterator[memoryview]:
 # --- what need not be written -----------------------------------------------------------------------
 
 
-def _reusable(digests: _Digests, base: CommitRecord | None) -> Reuse:
+def _reusable(digests: _Digests, base: CommitRecord | None, shared: Shared) -> Reuse:
+    """Where another rank of this save has pieces, and where an earlier checkpoint holds others."""
+    held = _held_by(digests, base)
+    if not shared:
+        return held
+    free = {key: list(places) for key, places in shared.items()}
+    found: Reuse = {}
+    for number, (piece, digest) in enumerate(zip(digests.pieces, digests.found, strict=True)):
+        places = free.get((digest, _size(piece)))
+        if places:
+            found[number] = places.pop(0)
+    taken = set(found.values())  # each place once, as below
+    return {**{number: place for number, place in held.items() if place not in taken}, **found}
+
+
+def places_of(files: Sequence[DataFile], pieces: Sequence[Piece]) -> Shared:
+    """Where some pieces lie, by what they hold."""
+    places: dict[tuple[str, int], list[tuple[DataFile, int]]] = defaultdict(list)
+    for piece in pieces:
+        places[piece.digest, piece.bytes].append((files[piece.file], piece.offset))
+    return places
+
+
+def _held_by(digests: _Digests, base: CommitRecord | None) -> Reuse:
     """Where an earlier checkpoint holds pieces of this one. Where it has next to none, few digests are taken for it."""
     if base is None:
         return {}
     pieces = digests.pieces
-    known: dict[tuple[str, int], list[tuple[DataFile, int]]] = defaultdict(list)
-    for image in base.images:
-        for piece in image.pieces:
-            known[piece.digest, piece.bytes].append((base.files[piece.file], piece.offset))
+    # Of several ranks' images, those that are equal share their places.
+    known = places_of(base.files, list(dict.fromkeys(piece for image in base.images for piece in image.pieces)))
     if not any(
         (digests.found[number], _size(pieces[number])) in known for number in digests.take_sample(base.sequence)
     ):
@@ -279,5 +310,5 @@ def _fresh_places(pieces: Sequence[Range], parts: Sequence[_Part], reused: Reuse
         yield part, at + start - first
 
 
-def _new_file(place: TaskPlace, name: CommitName) -> str:
-    return place.data_file(name, rank=0, token=secrets.token_hex(6))
+def _new_file(place: TaskPlace, name: CommitName, rank: int) -> str:
+    return place.data_file(name, rank=rank, token=secrets.token_hex(6))

@@ -2,9 +2,11 @@
 
 import itertools
 import signal
+from collections.abc import Callable, Sequence
 
 from outlast.supervise.ahead import AdvanceNotice
 from outlast.supervise.attempt import Attempt, Notice
+from outlast.supervise.codes import ToldCode, as_told
 from outlast.supervise.decisions import (
     EXIT_NOT_EXECUTABLE,
     EXIT_NOT_FOUND,
@@ -25,8 +27,10 @@ _NONE_RUNS = "no attempt is running, and none is started any more"
 class Supervisor:
     """Runs a plan in a world; `run` returns the code to leave with."""
 
-    def __init__(self, plan: Plan, world: World, reports: Reports) -> None:
-        self._plan, self._world, self._reports = plan, world, reports
+    def __init__(
+        self, plan: Plan, world: World, reports: Reports, told: Callable[[], Sequence[ToldCode]] = tuple
+    ) -> None:
+        self._plan, self._world, self._reports, self._told = plan, world, reports, told
         self._notice, self._ahead = Notice(), AdvanceNotice(plan, world, reports)
         self._plain_failures = 0
 
@@ -72,7 +76,8 @@ class Supervisor:
                 "the step did not end within the grace",
                 exit_code=self._plan.surroundings.interrupted_exit_code,
             )
-        return ended
+        interrupted = self._plan.surroundings.interrupted_exit_code
+        return as_told(ended, self._told(), command_pid=pid, interrupted_exit_code=interrupted)
 
     def _pause_before_next(self, number: int, ended: Ended, ran_seconds: float) -> float | None:
         """Seconds until the next attempt; None when this was the last one."""

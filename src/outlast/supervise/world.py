@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 from outlast.clock import SystemClock
 from outlast.settings import EVENTS_FILE
+from outlast.supervise.codes import Codes
 from outlast.supervise.doors import World
 from outlast.supervise.hearing import SignalHearing
 from outlast.supervise.plan import Plan, make_plan
@@ -37,6 +39,7 @@ def run_command(
 def _supervise(plan: Plan, hearing: SignalHearing) -> int:
     clock = SystemClock()
     reports = Reports(plan.surroundings.console, clock, plan.env.get(EVENTS_FILE) or None)
-    with CommandProcesses() as processes:
+    with CommandProcesses() as processes, Codes() as codes:
         world = World(clock, hearing, processes, StdinTerminal())
-        return Supervisor(plan, world, reports).run()
+        plan = replace(plan, env=codes.env(plan.env))
+        return Supervisor(plan, world, reports, codes.take).run()

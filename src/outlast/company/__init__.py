@@ -1,0 +1,21 @@
+"""Whom this process trains with: nobody, the ranks that it leads, or rank 0, which it follows.
+
+A session asks its company at each border and each end; see `Company`. Where there are several ranks, the session of
+rank 0 decides as that of a single process does and tells the others, whose sessions do what they are told.
+"""
+
+from outlast.company.alone import Alone
+from outlast.company.doors import Company, Host
+from outlast.company.following import Following
+from outlast.company.leading import Leading
+from outlast.ranks.world import World
+from outlast.settings import Surroundings
+
+__all__ = ["Company", "Following", "Host", "Leading", "company_of"]
+
+
+def company_of(world: World | None, around: Surroundings, host: Host) -> Company:
+    """The company of a process in this world, None for none."""
+    if world is None:
+        return Alone(host, around)
+    return Leading(world, around, host) if world.leads else Following(world, around, host)

@@ -1,0 +1,82 @@
+"""The codes that jobs below the command say they leave with: a launcher in between may leave with its own.
+
+torchrun leaves with 1 whatever its workers left with (torch.distributed.run of PyTorch 2.13, tried 2026-11-30).
+"""
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from outlast.errors import EXIT_HUMAN, EXIT_RETRY
+from outlast.exits import CODES_FILE
+from outlast.supervise.decisions import Ended
+
+_OF_ANY_LAUNCHER = 1
+_LARGEST_BYTES = 1 << 20  # a launch of ten thousand ranks, several times over
+
+
+@dataclass(frozen=True, slots=True)
+class ToldCode:
+    """A process left, or was about to leave, with this code."""
+
+    pid: int
+    code: int
+
+
+class Codes:
+    """The file that they are told in; without one (no folder can be written to) nothing is told."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._read = 0
+        with suppress(OSError):
+            handle, name = tempfile.mkstemp(prefix="outlast-codes-")
+            os.close(handle)
+            self._path = Path(name)
+
+    def __enter__(self) -> "Codes":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+    def env(self, env: Mapping[str, str]) -> dict[str, str]:
+        """The environment of the command. An outer supervisor hears it from this one's own code."""
+        return {**env, CODES_FILE: str(self._path)} if self._path is not None else dict(env)
+
+    def take(self) -> list[ToldCode]:
+        """What was told since the last time."""
+        if self._path is None:
+            return []
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                data = file.read(_LARGEST_BYTES)
+        except OSError:
+            return []
+        self._read += len(data)
+        pairs = [line.split() for line in data.splitlines()]
+        return [ToldCode(int(pair[0]), int(pair[1])) for pair in pairs if len(pair) == 2 and _are_numbers(pair)]
+
+
+def _are_numbers(words: Sequence[bytes]) -> bool:
+    return all(word.isdigit() and len(word) < 10 for word in words)
+
+
+def as_told(ended: Ended, told: Sequence[ToldCode], *, command_pid: int, interrupted_exit_code: int) -> Ended:
+    """How the command ended, with the code that the jobs below it mean where its own says nothing.
+
+    Of several the gravest counts: a human is needed, a crash, a storage that failed, an interruption.
+    """
+    codes = {one.code for one in told}
+    if ended.code != _OF_ANY_LAUNCHER or not codes or any(one.pid == command_pid for one in told):
+        return ended
+    mild = {EXIT_RETRY, interrupted_exit_code, 0}
+    for code in (EXIT_HUMAN, *sorted(codes - mild), EXIT_RETRY, interrupted_exit_code):
+        if code in codes:
+            return Ended(code, None, ended.timed_out, ended.asked_by_user)
+    return ended

@@ -1,0 +1,62 @@
+"""The code that ranks mean reaches `outlast run` through a launcher that leaves with its own."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from outlast.exits import tell_code
+from outlast.supervise.codes import Codes, ToldCode, as_told
+from outlast.supervise.decisions import Ended
+
+LAUNCHER, RANK = 10, 11
+
+
+def code(ended: Ended, *codes: int, pid: int = RANK) -> int:
+    told: Sequence[ToldCode] = [ToldCode(pid + n, one) for n, one in enumerate(codes)]
+    return as_told(ended, told, command_pid=LAUNCHER, interrupted_exit_code=143).code
+
+
+@pytest.mark.parametrize(
+    ("codes", "meant"),
+    [
+        ((143, 143), 143),
+        ((75, 143), 75),
+        ((143, 1), 1),
+        ((1, 75), 1),
+        ((78, 1, 143), 78),
+        ((3, 143), 3),
+        ((0,), 1),
+        ((), 1),
+    ],
+)
+def test_of_what_ranks_leave_with_the_gravest_counts(codes: tuple[int, ...], meant: int) -> None:
+    assert code(Ended(1), *codes) == meant
+
+
+@pytest.mark.parametrize("own", [0, 3, 75, 143])
+def test_a_command_with_a_code_of_its_own_keeps_it(own: int) -> None:
+    assert code(Ended(own), 78) == own
+
+
+def test_a_command_that_is_the_job_itself_keeps_its_code() -> None:
+    assert code(Ended(1), 143, pid=LAUNCHER) == 1
+
+
+def test_what_was_told_is_taken_once_and_nonsense_is_passed_over() -> None:
+    with Codes() as codes:
+        env = codes.env({"A": "b"})
+        assert env["A"] == "b"
+        tell_code(env, 143)
+        assert codes.take() == [ToldCode(os.getpid(), 143)]
+        assert codes.take() == []
+        with Path(env["OUTLAST_CODES_FILE"]).open("ab") as file:
+            file.write(b"\x00\xff\nseven 8\n-1 9\n12 78\n99999999999999 1\n")
+        assert codes.take() == [ToldCode(12, 78)]
+    assert not Path(env["OUTLAST_CODES_FILE"]).exists()
+
+
+def test_where_nobody_asked_nothing_is_written() -> None:
+    tell_code({}, 143)
+    tell_code({"OUTLAST_CODES_FILE": "/nowhere/file"}, 143)
