@@ -28,13 +28,13 @@ FLOOR_OF = {
     "sources": "adapters",
     "state": "parts", "checkpoint": "parts", "schedule": "parts", "notices": "parts", "exits": "parts",
     "planning": "parts",
-    "job": "engine", "options": "engine", "loops": "engine", "session": "engine",
+    "job": "engine", "options": "engine", "loops": "engine", "driven": "engine", "session": "engine",
     "account": "engine", "leaving": "engine", "costs": "engine", "lessons": "engine",
     "saves": "engine", "saver": "engine", "wanted": "engine", "lazy": "engine", "copies": "engine",
     "worker": "engine", "supervise": "engine",
     "containers": "tools", "emulate": "tools", "rehearse": "tools", "deploy": "tools", "monitor": "tools",
     "item_files": "tools", "pages": "tools", "timeline": "tools",
-    "cli": "faces", "__init__": "faces", "testing": "faces", "pytest_plugin": "faces",
+    "cli": "faces", "__init__": "faces", "testing": "faces", "pytest_plugin": "faces", "callbacks": "faces",
 }  # fmt: skip
 # What each floor may import; "own": modules of the same floor too, else only those of its own package.
 MAY_IMPORT = {

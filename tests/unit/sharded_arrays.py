@@ -1,4 +1,4 @@
-"""What a test of sharded JAX arrays runs in a process of its own, since the number of devices is set before JAX begins."""
+"""What a test of sharded JAX arrays runs in a process of its own: how many devices there are is set before."""
 
 import sys
 from pathlib import Path

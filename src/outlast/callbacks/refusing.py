@@ -19,9 +19,7 @@ def refuse_missing(error: ModuleNotFoundError, module: str) -> None:
     if (error.name or "").partition(".")[0] != module:
         raise error
     with console_for(os.environ).telling():
-        raise SettingsError(
-            f"outlast.callbacks.{module} needs {module}: pip install 'outlast[{module}]'"
-        ) from error
+        raise SettingsError(f"outlast.callbacks.{module} needs {module}: pip install 'outlast[{module}]'") from error
 
 
 def refuse_older(module: str, version: str, least: tuple[int, int]) -> None:

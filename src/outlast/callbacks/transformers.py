@@ -40,6 +40,7 @@ _STATE_FILE = "trainer_state.json"
 _PARTS = frozenset({"trainer", "model", "optimizer", "scheduler", "scaler"})
 # What the Trainer keeps beside its TrainerState: the losses since the last log, and what a run is measured from.
 _COUNTERS = ("_total_loss_scalar", "_globalstep_last_logged", "current_flos", "_initial_num_input_tokens_seen")
+_TIMES = ("_runtime", "_per_second")
 _NO_EPOCH_LEFT = 1 << 62
 
 
@@ -218,7 +219,7 @@ class _TrainersOwn:
         trainer = self._trainer
         losses = getattr(trainer, "_tr_loss", None)
         return {
-            "state": json.dumps(asdict(trainer.state)),
+            "state": json.dumps(_without_times(asdict(trainer.state))),
             "callbacks": json.dumps([[_name(one), one.state()] for one in self._exportable()]),
             "counters": {name: getattr(trainer, name, 0) for name in _COUNTERS},
             "loss": 0.0 if losses is None else losses.item(),
@@ -239,7 +240,12 @@ class _TrainersOwn:
         more = args.max_steps > state["max_steps"]
         if args.max_steps <= 0:
             more = math.ceil(args.num_train_epochs) > state["num_train_epochs"]
-        return text if more else json.dumps({**state, "global_step": _NO_EPOCH_LEFT})
+        if more:
+            return text
+        logs = state["log_history"]
+        if logs and "train_loss" in logs[-1]:  # the summary, which the Trainer logs again
+            logs.pop()
+        return json.dumps({**state, "global_step": _NO_EPOCH_LEFT})
 
     def put_back(self) -> None:
         """What the Trainer has set to begin with is replaced."""
@@ -258,7 +264,17 @@ class _TrainersOwn:
 
     def _exportable(self) -> list[Any]:
         trainer = self._trainer
-        return [one for one in (*trainer.callback_handler.callbacks, trainer.control) if isinstance(one, ExportableState)]
+        return [
+            one for one in (*trainer.callback_handler.callbacks, trainer.control) if isinstance(one, ExportableState)
+        ]
+
+
+def _without_times(state: dict[str, Any]) -> dict[str, Any]:
+    """The logs without what a process measured of itself: a checkpoint holds what another run would have come to."""
+    logs = [
+        {name: value for name, value in entry.items() if not name.endswith(_TIMES)} for entry in state["log_history"]
+    ]
+    return {**state, "log_history": logs}
 
 
 def _name(value: object) -> str:
@@ -299,7 +315,7 @@ def _refuse_settings(args: Any, resume_from_checkpoint: Any, trial: Any) -> None
 
 def _refuse_lost_best_model(args: Any, saved: dict[str, Any]) -> None:
     best = json.loads(saved["state"]).get("best_model_checkpoint")
-    if args.load_best_model_at_end and best is not None and not os.path.isdir(best):
+    if args.load_best_model_at_end and best is not None and not Path(best).is_dir():
         refuse(
             f"load_best_model_at_end=True, and the best model's folder {best} is not on this machine; let output_dir "
             "be a folder that stays (a mounted bucket), or leave it out"

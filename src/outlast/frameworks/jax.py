@@ -47,7 +47,7 @@ class JaxFramework:
         return lambda value: ArrayFacts(self.spec(value), False, self.nbytes(value), self.alias_key(value), None)
 
     def buffer(self, value: jax.Array) -> memoryview:
-        """A view of the memory on the CPU; from elsewhere, or from several devices, the copy that JAX makes and keeps."""
+        """A view of the memory on the CPU; from elsewhere, or several devices, the copy that JAX makes and keeps."""
         return bytes_of(_on_host(value))
 
     def nbytes(self, value: jax.Array) -> int:

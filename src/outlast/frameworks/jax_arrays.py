@@ -151,7 +151,8 @@ def _sharding(extra: Facts, kind: Mapping[str, Any]) -> Any:
     devices = np.array([_find_device(word) for word in extra["mesh_devices"]])
     mesh = Mesh(devices.reshape([size for _, size in extra["mesh"]]), [name for name, _ in extra["mesh"]])
     split_by = [tuple(axes) if isinstance(axes, list) else axes for axes in extra["split_by"]]
-    return NamedSharding(mesh, PartitionSpec(*split_by), **kind)
+    layout: Any = PartitionSpec  # which has no types
+    return NamedSharding(mesh, layout(*split_by), **kind)
 
 
 def _find_device(word: str) -> Any:
