@@ -32,6 +32,8 @@ class TrainersOwn:
 
     def state_dict(self) -> Tree:
         """Lightning's checkpoint without what has a part of its own, and what a checkpoint of Lightning's lacks."""
+        if self._loaded is not None:  # what waits to be put back is the state
+            return self._loaded
         trainer = self._trainer
         whole = trainer._checkpoint_connector.dump_checkpoint(weights_only=False)
         kept = {name: value for name, value in whole.items() if not _is_elsewhere(name)}
