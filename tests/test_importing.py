@@ -10,8 +10,8 @@ import pytest
 import outlast
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "outlast"
-# The starter is a link to an example, which is a file to copy and no module. Callbacks are for frameworks that need not be
-# installed: tests/rehearsal/test_callbacks_*.py import those.
+# The starter is a link to an example, which is a file to copy and no module. Callbacks are for frameworks that need not
+# be installed: tests/rehearsal/test_callbacks_survive.py imports those.
 MODULES = [
     ".".join(["outlast", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__")
     for path in sorted(SOURCE.rglob("*.py"))

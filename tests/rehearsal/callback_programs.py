@@ -73,10 +73,10 @@ def run_trainer(folder: str, settings: dict[str, Any]) -> dict[str, Any]:
     def collate(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
         return {
             "x": noisy(torch.stack([row["x"] for row in rows])),
-            "labels": torch.stack([row["y"] for row in rows]),
+            "labels": torch.stack([row["labels"] for row in rows]),
         }
 
-    rows = [{"x": image, "y": label} for image, label in zip(IMAGES, LABELS, strict=True)]
+    rows = [{"x": image, "labels": label} for image, label in zip(IMAGES, LABELS, strict=True)]
     arguments = TrainingArguments(
         output_dir=f"{folder}-output",
         num_train_epochs=settings.get("epochs", 3),
@@ -303,11 +303,8 @@ def main(framework: str, folder: Path, settings: dict[str, Any]) -> None:
     __import__(f"outlast.callbacks.{framework}")
     __import__("outlast.job")
     how, trial = settings.pop("how"), Trial(framework)
-    if "times" in how:
-        wrong = storm(trial, folder, settings, **how)
-    else:
-        wrong = at_steps(trial, folder, settings, **how)
-    print(json.dumps(wrong))
+    tried = storm if "times" in how else at_steps
+    print(json.dumps(tried(trial, folder, settings, **how)))
 
 
 if __name__ == "__main__":
