@@ -108,3 +108,13 @@ def test_the_public_names_are_the_frozen_ones_and_exist() -> None:
     assert set(PUBLIC) <= set(dir(outlast))
     with pytest.raises(AttributeError, match="no attribute 'Jobs'"):
         _ = outlast.Jobs
+
+
+@pytest.mark.parametrize("framework", ["transformers", "lightning"])
+def test_a_callback_without_its_framework_says_how_to_install_it(framework: str) -> None:
+    code = f"import sys\nsys.modules[{framework!r}] = None\nimport outlast.callbacks.{framework}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 78
+    assert done.stderr == (
+        f"outlast: error: outlast.callbacks.{framework} needs {framework}: pip install 'outlast[{framework}]'\n"
+    )

@@ -97,6 +97,8 @@ def run_trainer(folder: str, settings: dict[str, Any]) -> dict[str, Any]:
         seed=7,
         learning_rate=1e-2,
         lr_scheduler_type="cosine",
+        auto_find_batch_size=settings.get("auto_find_batch_size", False),
+        ignore_data_skip=settings.get("ignore_data_skip", False),
     )
     torch.manual_seed(7)
     model = Network()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_other_frameworks import NOTICE_FIRST, assert_survived, rehearse_example
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(1800)]
 PROGRAM = Path(__file__).with_name("callback_programs.py")
@@ -64,3 +65,35 @@ def test_a_validation_inside_the_training_is_not_done_twice(tmp_path: Path, sett
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_storm_of_kills_changes_no_bit(framework: str, tmp_path: Path) -> None:
     run(framework, tmp_path, every="0s", epochs=12, how={"times": 30, "seed": 7})
+
+
+@pytest.mark.parametrize("platform", ["local", "cloud-run"])
+@pytest.mark.parametrize("name", ["trainer_callback.py", "lightning_callback.py", "jax_sharded.py"])
+def test_an_example_survives_its_rehearsal(tmp_path: Path, name: str, platform: str) -> None:
+    needed = {"trainer": "transformers", "lightning": "lightning"}.get(name.partition("_")[0])
+    if needed is not None and importlib.util.find_spec(needed) is None:
+        pytest.skip(f"{needed} is not installed")
+    assert_survived(rehearse_example(tmp_path, name, "--platform", platform, *NOTICE_FIRST))
+
+
+REFUSED = [
+    ("transformers", {"auto_find_batch_size": True}, "auto_find_batch_size=True cannot be resumed exactly"),
+    ("transformers", {"ignore_data_skip": True}, "ignore_data_skip=True cannot be resumed exactly"),
+    ("transformers", {"WORLD_SIZE": "2"}, "WORLD_SIZE=2"),
+    ("lightning", {"WORLD_SIZE": "2"}, "WORLD_SIZE=2"),
+]
+
+
+@pytest.mark.parametrize(("framework", "settings", "said"), REFUSED)
+def test_what_cannot_be_exact_is_refused_with_78(
+    framework: str, settings: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    if importlib.util.find_spec(framework) is None:
+        pytest.skip(f"{framework} is not installed")
+    env = {**os.environ, "OMP_NUM_THREADS": "1", **{name: one for name, one in settings.items() if name.isupper()}}
+    asked = json.dumps({name: one for name, one in settings.items() if name.islower()})
+    code = f"import sys; sys.path.insert(0, {str(PROGRAM.parent)!r})\nfrom callback_programs import RUNS\nimport json\n"
+    code += f"RUNS[{framework!r}]({str(tmp_path / 'store')!r}, json.loads({asked!r}))"
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 78, done.stderr
+    assert said in done.stderr
