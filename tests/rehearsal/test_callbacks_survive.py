@@ -79,7 +79,6 @@ def test_an_example_survives_its_rehearsal(tmp_path: Path, name: str, platform: 
 REFUSED = [
     ("transformers", {"auto_find_batch_size": True}, "auto_find_batch_size=True cannot be resumed exactly"),
     ("transformers", {"ignore_data_skip": True}, "ignore_data_skip=True cannot be resumed exactly"),
-    ("transformers", {"WORLD_SIZE": "2"}, "WORLD_SIZE=2"),
     ("lightning", {"WORLD_SIZE": "2"}, "WORLD_SIZE=2"),
 ]
 

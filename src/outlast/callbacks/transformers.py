@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import repeat
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from outlast.callbacks.refusing import checked_options, refuse, refuse_missing, refuse_older, second_run
@@ -183,7 +184,7 @@ class OutlastCallback(TrainerCallback):
         return loop.batches_done if loop is not None and loop.resuming is not None else 0
 
 
-class _Stream(IterableDataset):
+class _Stream(IterableDataset[Any]):
     """The batches of the Trainer's loader, one after the other, as a dataset of batches.
 
     The Trainer passes the batches that a resume has behind it, whatever the loader; here those are None.
@@ -283,7 +284,7 @@ def _name(value: object) -> str:
 
 def _caller(callback: OutlastCallback) -> Any:
     """The Trainer in whose __init__ this is called; None where there is none."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         one = frame.f_locals.get("self")
         if isinstance(one, Trainer) and callback in one.callback_handler.callbacks:
