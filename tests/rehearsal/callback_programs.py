@@ -51,9 +51,37 @@ def interrupt_at(settings: dict[str, Any], step: int) -> None:
         os.kill(os.getpid(), signal.Signals[settings["signal"]])
 
 
+def trainer_arguments(folder: str, settings: dict[str, Any]) -> Any:
+    from transformers import TrainingArguments
+
+    return TrainingArguments(
+        output_dir=f"{folder}-output",
+        num_train_epochs=settings.get("epochs", 3),
+        max_steps=settings.get("max_steps", -1),
+        per_device_train_batch_size=8,
+        gradient_accumulation_steps=settings.get("window", 1),
+        dataloader_num_workers=settings.get("workers", 0),
+        accelerator_config={"use_seedable_sampler": settings.get("seedable", True)},
+        logging_steps=3,
+        save_strategy="no",
+        eval_strategy="steps",
+        eval_steps=4,
+        metric_for_best_model="eval_loss",
+        greater_is_better=False,
+        report_to="none",
+        disable_tqdm=True,
+        use_cpu=True,
+        seed=7,
+        learning_rate=1e-2,
+        lr_scheduler_type="cosine",
+        auto_find_batch_size=settings.get("auto_find_batch_size", False),
+        ignore_data_skip=settings.get("ignore_data_skip", False),
+    )
+
+
 def run_trainer(folder: str, settings: dict[str, Any]) -> dict[str, Any]:
     """The Hugging Face Trainer."""
-    from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainingArguments
+    from transformers import EarlyStoppingCallback, Trainer, TrainerCallback
 
     from outlast.callbacks.transformers import OutlastCallback
 
@@ -77,29 +105,7 @@ def run_trainer(folder: str, settings: dict[str, Any]) -> dict[str, Any]:
         }
 
     rows = [{"x": image, "labels": label} for image, label in zip(IMAGES, LABELS, strict=True)]
-    arguments = TrainingArguments(
-        output_dir=f"{folder}-output",
-        num_train_epochs=settings.get("epochs", 3),
-        max_steps=settings.get("max_steps", -1),
-        per_device_train_batch_size=8,
-        gradient_accumulation_steps=settings.get("window", 1),
-        dataloader_num_workers=settings.get("workers", 0),
-        accelerator_config={"use_seedable_sampler": settings.get("seedable", True)},
-        logging_steps=3,
-        save_strategy="no",
-        eval_strategy="steps",
-        eval_steps=4,
-        metric_for_best_model="eval_loss",
-        greater_is_better=False,
-        report_to="none",
-        disable_tqdm=True,
-        use_cpu=True,
-        seed=7,
-        learning_rate=1e-2,
-        lr_scheduler_type="cosine",
-        auto_find_batch_size=settings.get("auto_find_batch_size", False),
-        ignore_data_skip=settings.get("ignore_data_skip", False),
-    )
+    arguments = trainer_arguments(folder, settings)
     torch.manual_seed(7)
     model = Network()
     callbacks = [Interrupt(), OutlastCallback(folder, every=settings.get("every", "0s"))]
@@ -125,13 +131,9 @@ def run_trainer(folder: str, settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def run_lightning(folder: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """Lightning's Trainer."""
+def lightning_module(settings: dict[str, Any]) -> Any:
     import lightning.pytorch as pl
     import torchmetrics
-    from lightning.pytorch.callbacks import EarlyStopping
-
-    from outlast.callbacks.lightning import OutlastCallback
 
     class Network(pl.LightningModule):  # type: ignore[misc]  # of a framework without types
         def __init__(self) -> None:
@@ -158,6 +160,12 @@ def run_lightning(folder: str, settings: dict[str, Any]) -> dict[str, Any]:
             monitor = "test" if settings.get("by_step") else "loss_epoch"
             return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "monitor": monitor, **often}}
 
+    return Network()
+
+
+def lightning_history(settings: dict[str, Any]) -> Any:
+    import lightning.pytorch as pl
+
     class History(pl.Callback):  # type: ignore[misc]  # as above
         def __init__(self) -> None:
             self.seen: list[Any] = []
@@ -181,6 +189,16 @@ def run_lightning(folder: str, settings: dict[str, Any]) -> dict[str, Any]:
             self.seen.append([trainer.global_step, number, float(outputs["loss"])])
             interrupt_at(settings, trainer.fit_loop.total_batch_idx + 1)
 
+    return History()
+
+
+def run_lightning(folder: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Lightning's Trainer."""
+    import lightning.pytorch as pl
+    from lightning.pytorch.callbacks import EarlyStopping
+
+    from outlast.callbacks.lightning import OutlastCallback
+
     def collate(rows: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
         return noisy(torch.stack([row[0] for row in rows])), torch.stack([row[1] for row in rows])
 
@@ -188,7 +206,7 @@ def run_lightning(folder: str, settings: dict[str, Any]) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     workers = settings.get("workers", 0)
     pl.seed_everything(7, verbose=False, workers=workers > 0)
-    module, history = Network(), History()
+    module, history = lightning_module(settings), lightning_history(settings)
     callbacks = [history, OutlastCallback(folder, every=settings.get("every", "0s"))]
     callbacks += (
         [EarlyStopping("loss_epoch", patience=1, check_on_train_epoch_end=True)] if settings.get("early") else []
