@@ -235,6 +235,7 @@ def run_lightning(folder: str, settings: dict[str, Any]) -> dict[str, Any]:
         "step": trainer.global_step,
         "epoch": trainer.current_epoch,
         "seen": digest(history.seen),
+        "metrics": {name: float(one) for name, one in sorted(trainer.callback_metrics.items())},
         "drawn": torch.rand(1).item(),
     }
 

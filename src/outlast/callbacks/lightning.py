@@ -147,8 +147,10 @@ class OutlastCallback(Callback):
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
         """The same for a process that died between the two: its successor has no step to do."""
+        assert self._kept is not None
         if self._loop is not None and not self.job.finished:
             self._loop.finish()
+        self._kept.put_back_at_the_border()  # the metrics of a finished run, for the code after `fit`
 
 
 class _Left(Iterator[Any]):

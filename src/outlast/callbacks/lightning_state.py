@@ -71,17 +71,18 @@ class TrainersOwn:
         trainer.fit_loop.load_state_dict(loops if saved["ended"] else _as_at_a_batchs_end(loops))
         if saved["ended"]:
             trainer.should_stop = saved["should_stop"]
-            self._loaded = None
 
     def put_back_at_the_border(self) -> None:
-        """At the first batch: everything is as it was when the checkpoint was made."""
+        """At the first batch, or the end where there is none: everything is as it was when the checkpoint was made."""
         saved, self._loaded = self._loaded, None
         if saved is None:
             return
         trainer = self._trainer
-        _set_exactly(trainer.fit_loop, saved["checkpoint"]["loops"])
         logs, results = trainer._logger_connector, trainer.fit_loop.epoch_loop._results
         logs._callback_metrics, logs._logged_metrics = saved["callback_metrics"], saved["logged_metrics"]
+        if saved["ended"]:
+            return
+        _set_exactly(trainer.fit_loop, saved["checkpoint"]["loops"])
         logs._first_loop_iter = saved["first_batch"]
         metrics = dict(_metrics(trainer))
         for name, state in saved["metrics"].items():
