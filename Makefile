@@ -28,7 +28,7 @@ test: lint ## Run every check and every test
 gpu: $(VENV)/.dev ## Run the tests that need a CUDA device
 	$(BIN)/python -m pytest -m gpu
 
-frameworks: $(VENV)/.frameworks ## Rehearse the examples with the Hugging Face Trainer and Lightning
+frameworks: $(VENV)/.frameworks ## Test the callbacks, and rehearse the examples, with the Hugging Face Trainer and Lightning
 	$(BIN)/python -m pytest -m frameworks
 
 lint: $(VENV)/.dev ## Run the linter, the formatter's check and the type checker

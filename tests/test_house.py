@@ -29,14 +29,15 @@ FLOOR_OF = {
     "state": "parts", "checkpoint": "parts", "schedule": "parts", "notices": "parts", "exits": "parts",
     "ranks": "parts",
     "planning": "parts",
-    "job": "engine", "options": "engine", "loops": "engine", "session": "engine", "hearing": "engine",
-    "account": "engine", "leaving": "engine", "costs": "engine", "lessons": "engine", "restoring": "engine",
+    "job": "engine", "options": "engine", "loops": "engine", "driven": "engine", "session": "engine",
+    "hearing": "engine", "restoring": "engine",
+    "account": "engine", "leaving": "engine", "costs": "engine", "lessons": "engine",
     "saves": "engine", "saver": "engine", "wanted": "engine", "lazy": "engine", "copies": "engine",
     "company": "engine",
     "worker": "engine", "supervise": "engine",
     "containers": "tools", "emulate": "tools", "rehearse": "tools", "deploy": "tools", "monitor": "tools",
     "installed_sdk": "tools", "item_files": "tools", "lint": "tools", "pages": "tools", "timeline": "tools",
-    "cli": "faces", "__init__": "faces", "testing": "faces", "pytest_plugin": "faces",
+    "cli": "faces", "__init__": "faces", "testing": "faces", "pytest_plugin": "faces", "callbacks": "faces",
 }  # fmt: skip
 # What each floor may import; "own": modules of the same floor too, else only those of its own package.
 MAY_IMPORT = {

@@ -10,11 +10,12 @@ import pytest
 import outlast
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "outlast"
-# The starter is a link to an example, which is a file to copy and no module.
+# The starter is a link to an example, which is a file to copy and no module. Callbacks are for frameworks that need not
+# be installed: tests/rehearsal/test_callbacks_survive.py imports those.
 MODULES = [
     ".".join(["outlast", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__")
     for path in sorted(SOURCE.rglob("*.py"))
-    if path.name != "__main__.py" and "starter" not in path.relative_to(SOURCE).parts
+    if path.name != "__main__.py" and not {"starter", "callbacks"} & set(path.relative_to(SOURCE).parts)
 ]
 
 # What `from outlast import *` gives. A change here is a change of the public interface.
@@ -107,3 +108,13 @@ def test_the_public_names_are_the_frozen_ones_and_exist() -> None:
     assert set(PUBLIC) <= set(dir(outlast))
     with pytest.raises(AttributeError, match="no attribute 'Jobs'"):
         _ = outlast.Jobs
+
+
+@pytest.mark.parametrize("framework", ["transformers", "lightning"])
+def test_a_callback_without_its_framework_says_how_to_install_it(framework: str) -> None:
+    code = f"import sys\nsys.modules[{framework!r}] = None\nimport outlast.callbacks.{framework}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 78
+    assert done.stderr == (
+        f"outlast: error: outlast.callbacks.{framework} needs {framework}: pip install 'outlast[{framework}]'\n"
+    )

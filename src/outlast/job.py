@@ -15,6 +15,7 @@ from outlast.checkpoint.places import checked_name
 from outlast.checkpoint.retain import Keep, keep_policy
 from outlast.checkpoint.sealed import digest
 from outlast.clock import parse_duration
+from outlast.driven import DrivenLoop
 from outlast.errors import ExitingError, LoopMisused, SettingsError
 from outlast.events import Logged
 from outlast.garbage import collector_at_rest
@@ -29,7 +30,7 @@ from outlast.settings import REHEARSAL_STORE, Surroundings, console_for, look_ar
 from outlast.state.parts import UserState
 
 T = TypeVar("T")
-AnyLoop = TypeVar("AnyLoop", StepLoop, EpochLoop)
+AnyLoop = TypeVar("AnyLoop", StepLoop, EpochLoop, DrivenLoop)
 _DEFAULT_FOLDER = "./outlast-checkpoints"
 _LOG_FLUSH_SECONDS = 1.0
 
@@ -122,7 +123,7 @@ class Job:
                 raise SettingsError(f"state={type(state).__name__} is not a dict of named parts")
             self._state = UserState(state, classes=classes, random_state=random_state, require_finite=require_finite)
             self._session = Session(self._state, options, around, world)
-        self._loop: StepLoop | EpochLoop | None = None
+        self._loop: StepLoop | EpochLoop | DrivenLoop | None = None
         self._begun = False
         with self._telling(), collector_at_rest():
             self._session.start()
@@ -163,6 +164,16 @@ class Job:
             raise LoopMisused("job.batches was already used in this epoch; count steps over one loader")
         epochs.batches_asked = True
         return BatchLoop(self._session, epochs, loader)
+
+    def driven(self, total: int | None, *, unit: str = "steps") -> DrivenLoop:
+        """Instead of a loop, for a framework that has one of its own: see outlast.callbacks and DrivenLoop.
+
+        `total` counts `unit` ("steps", "epochs"). Provisional.
+        """
+        loop = self._only(DrivenLoop(self._session, check_total("driven", total)))
+        with self._telling():
+            loop.begin(unit)
+        return loop
 
     def _only(self, loop: AnyLoop) -> AnyLoop:
         if self._session.stopped:

@@ -2,7 +2,7 @@
 again at each further call."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from outlast.errors import ExitingError, LoopMisused, StateMismatch
 from outlast.registry import frameworks_in_use
@@ -111,10 +111,16 @@ class EpochLoop(Loop[int]):
         self.resuming = session.held_random = None
 
 
+class Resuming(Protocol):
+    """Who knows whether the batches under way at the checkpoint are still to be passed."""
+
+    resuming: RandomState | None
+
+
 class BatchLoop(Loop[T]):
     """Yields the batches of a loader that are left in this epoch; each is a step."""
 
-    def __init__(self, session: Session, epochs: EpochLoop, loader: Iterable[T]) -> None:
+    def __init__(self, session: Session, epochs: Resuming, loader: Iterable[T]) -> None:
         self._session, self._epochs, self._loader = session, epochs, loader
         self._batches: Iterator[T] | None = None
 

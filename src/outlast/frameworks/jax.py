@@ -17,7 +17,11 @@ PLAIN_CONTAINERS = (dict, list, tuple, type(None), OrderedDict, defaultdict)
 
 
 class JaxFramework:
-    """Meets ports.Framework, for arrays on one device. They cannot change, so all of them are made anew."""
+    """Meets ports.Framework, for arrays on the devices of this process. They cannot change, so all are made anew.
+
+    An array on several devices is written as one, so that it can be restored to any other mesh: while it is saved, main
+    memory holds it once more.
+    """
 
     name: Final = "jax"
 
@@ -43,7 +47,7 @@ class JaxFramework:
         return lambda value: ArrayFacts(self.spec(value), False, self.nbytes(value), self.alias_key(value), None)
 
     def buffer(self, value: jax.Array) -> memoryview:
-        """A view of the memory on the CPU; from elsewhere, the copy that JAX makes and keeps."""
+        """A view of the memory on the CPU; from elsewhere, or several devices, the copy that JAX makes and keeps."""
         return bytes_of(_on_host(value))
 
     def nbytes(self, value: jax.Array) -> int:

@@ -5,6 +5,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 from outlast.frameworks.numpy_dtypes import load_dtype
 from outlast.frameworks.numpy_memory import bytes_of, make_array, wrap_memory
@@ -35,8 +37,8 @@ def refuse_unreadable(value: jax.Array) -> None:
         raise Unsupported("it is traced: it has no values outside the function that JAX transforms")
     if value.is_deleted():
         raise Unsupported("it was deleted, or donated to a computation; keep what that returned")
-    if len(value.sharding.device_set) > 1 or not value.is_fully_addressable:
-        raise Unsupported(f"it lies on {len(value.sharding.device_set)} devices; several ranks are not supported yet")
+    if not value.is_fully_addressable:
+        raise Unsupported("parts of it lie on devices of other processes; several ranks are not supported yet")
 
 
 def key_facts(value: jax.Array) -> tuple[str, tuple[int, ...]]:
@@ -48,13 +50,36 @@ def key_facts(value: jax.Array) -> tuple[str, tuple[int, ...]]:
 
 
 def place_facts(value: jax.Array) -> dict[str, Any]:
-    """Nothing for an array that follows the default device; else its device, and its memory if not the usual."""
+    """Nothing for an array that follows the default device; else its device, and its memory if not the usual.
+
+    Of an array on several devices: how a NamedSharding lays it out, and nothing of another sharding, which can only be
+    restored to where an array stands.
+    """
     if not _is_committed(value):
         return {}
-    device: Any = next(iter(value.sharding.device_set))
-    facts = {"device": f"{device.platform}:{device.id}"}
-    kind = value.sharding.memory_kind
+    sharding: Any = value.sharding
+    device: Any = next(iter(sharding.device_set))
+    facts: dict[str, Any] = {"device": _word(device)}
+    if len(sharding.device_set) > 1:
+        facts = {"devices": len(sharding.device_set), **_layout(sharding)}
+    kind = sharding.memory_kind
     return facts if kind in (None, device.default_memory().kind) else facts | {"memory_kind": kind}
+
+
+def _layout(sharding: Any) -> dict[str, Any]:
+    """The mesh of a NamedSharding (axes with their sizes, devices in order), and what each dimension is split by."""
+    if not isinstance(sharding, NamedSharding):
+        return {}
+    mesh: Any = sharding.mesh
+    return {
+        "mesh": [[name, size] for name, size in mesh.shape.items()],
+        "mesh_devices": [_word(device) for device in mesh.devices.flat],
+        "split_by": [list(axes) if isinstance(axes, tuple) else axes for axes in sharding.spec],
+    }
+
+
+def _word(device: Any) -> str:
+    return f"{device.platform}:{device.id}"
 
 
 def check_weak(word: str) -> None:
@@ -106,15 +131,28 @@ def _weakened(made: jax.Array, data: memoryview) -> jax.Array:
 def _place(extra: Facts, template: object) -> Any:
     """A sharding or device to commit to, or None for the default device."""
     if isinstance(template, jax.Array) and not isinstance(template, jax.core.Tracer):
-        if len(template.sharding.device_set) > 1:
-            raise Unsupported("the array standing here lies on several devices, which is not supported yet")
         return template.sharding if _is_committed(template) else None
+    kind = {"memory_kind": extra["memory_kind"]} if "memory_kind" in extra else {}
+    if "devices" in extra:
+        return _sharding(extra, kind)
     if "device" not in extra:
         return None
     device = _find_device(extra["device"])
-    if "memory_kind" in extra:
-        return jax.sharding.SingleDeviceSharding(device, memory_kind=extra["memory_kind"])
-    return device
+    return SingleDeviceSharding(device, **kind) if kind else device
+
+
+def _sharding(extra: Facts, kind: Mapping[str, Any]) -> Any:
+    """The sharding that was saved, on the same devices."""
+    if "mesh" not in extra:
+        raise Unsupported(
+            f"it lay on {extra['devices']} devices, not by a NamedSharding; put an array with the sharding that it "
+            "shall have into the state"
+        )
+    devices = np.array([_find_device(word) for word in extra["mesh_devices"]])
+    mesh = Mesh(devices.reshape([size for _, size in extra["mesh"]]), [name for name, _ in extra["mesh"]])
+    split_by = [tuple(axes) if isinstance(axes, list) else axes for axes in extra["split_by"]]
+    layout: Any = PartitionSpec  # which has no types
+    return NamedSharding(mesh, layout(*split_by), **kind)
 
 
 def _find_device(word: str) -> Any:
@@ -122,7 +160,9 @@ def _find_device(word: str) -> Any:
     try:
         return next(device for device in jax.local_devices(backend=platform) if str(device.id) == number)
     except (RuntimeError, StopIteration) as why:
-        raise Unsupported(f"it was saved from device {word!r}, which is not here") from why
+        raise Unsupported(
+            f"it was saved from device {word!r}, which is not here; put an array that lies elsewhere into the state"
+        ) from why
 
 
 def _is_committed(value: jax.Array) -> bool:

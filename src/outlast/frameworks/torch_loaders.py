@@ -16,6 +16,8 @@ _STEADY_SAMPLERS = (
     data.WeightedRandomSampler,
     DistributedSampler,
 )
+# By name, since nothing here imports accelerate: its sampler draws from a generator of its own (1.15, read).
+_STEADY_NAMES = frozenset({"accelerate.data_loader.SeedableRandomSampler"})
 _STEADY_SEQUENCES = (list, tuple, range)
 
 
@@ -64,5 +66,7 @@ def _is_steady(sampler: object) -> bool:
         return _is_steady(sampler.sampler)
     if type(sampler) in _STEADY_SEQUENCES:
         return True
+    if f"{type(sampler).__module__}.{type(sampler).__qualname__}" in _STEADY_NAMES:
+        return getattr(sampler, "generator", None) is not torch.default_generator
     # The default generator may be given by name, and RandomSampler draws from a given one again and again.
     return type(sampler) in _STEADY_SAMPLERS and getattr(sampler, "generator", None) is not torch.default_generator
