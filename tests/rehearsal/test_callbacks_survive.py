@@ -79,7 +79,7 @@ def test_an_example_survives_its_rehearsal(tmp_path: Path, name: str, platform: 
 REFUSED = [
     ("transformers", {"auto_find_batch_size": True}, "auto_find_batch_size=True cannot be resumed exactly"),
     ("transformers", {"ignore_data_skip": True}, "ignore_data_skip=True cannot be resumed exactly"),
-    ("lightning", {"WORLD_SIZE": "2"}, "WORLD_SIZE=2"),
+    ("lightning", {"RANK": "0", "WORLD_SIZE": "2"}, "WORLD_SIZE=2"),
 ]
 
 

@@ -14,7 +14,14 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from outlast.callbacks.refusing import checked_options, refuse, refuse_missing, refuse_older, second_run
+from outlast.callbacks.refusing import (
+    checked_options,
+    refuse,
+    refuse_missing,
+    refuse_older,
+    refuse_several,
+    second_run,
+)
 from outlast.driven import DrivenLoop
 from outlast.job import Job
 
@@ -44,13 +51,14 @@ class OutlastCallback(Callback):
     - `options`: those of Job (every=, keep=, run=, resume=, saving=, ...).
 
     `job` is the Job, from `on_fit_start` on. No ckpt_path is needed, nor Lightning's checkpoints.
-    One process: with WORLD_SIZE > 1, or several devices, it refuses by name. Raises SettingsError (78) for what it
+    One process: with WORLD_SIZE > 1, or several devices, it refuses. Raises SettingsError (78) for what it
     cannot keep exact: several training loaders, one without a length, ckpt_path.
     """
 
     def __init__(
         self, url: str | os.PathLike[str] | None = None, *, state: dict[str, Any] | None = None, **options: Any
     ) -> None:
+        refuse_several()
         refuse_older("lightning", lightning.__version__, _LEAST)
         self._url, self._own, self._options = url, checked_options(state, _PARTS), options
         self._kept: TrainersOwn | None = None

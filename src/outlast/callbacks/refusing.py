@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from outlast.errors import LoopMisused, SettingsError
+from outlast.ranks.world import world_in
 from outlast.settings import console_for
 
 
@@ -28,6 +29,16 @@ def refuse_older(module: str, version: str, least: tuple[int, int]) -> None:
     if numbers < least:
         wanted = ".".join(map(str, least))
         refuse(f"{module} {version} is too old for outlast.callbacks.{module}: pip install '{module}>={wanted}'")
+
+
+def refuse_several() -> None:
+    """Raises SettingsError in one of several processes: a framework's own place in the data is not each rank's yet."""
+    world = world_in(os.environ)
+    if world is not None:
+        refuse(
+            f"WORLD_SIZE={world.size}: this callback is for one process; of several, each in a loop of your own, "
+            "outlast.Job takes care itself"
+        )
 
 
 def checked_options(state: Mapping[str, Any] | None, taken: frozenset[str]) -> dict[str, Any]:

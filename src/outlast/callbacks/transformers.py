@@ -22,7 +22,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from outlast.callbacks.refusing import checked_options, refuse, refuse_missing, refuse_older, second_run
+from outlast.callbacks.refusing import (
+    checked_options,
+    refuse,
+    refuse_missing,
+    refuse_older,
+    refuse_several,
+    second_run,
+)
 from outlast.driven import DrivenLoop
 from outlast.job import Job
 
@@ -58,13 +65,14 @@ class OutlastCallback(TrainerCallback):
     - `options`: those of Job (every=, keep=, run=, resume=, saving=, ...).
 
     `job` is the Job, from `train` on. The Trainer's own checkpoints are not needed: save_strategy="no".
-    One process: with WORLD_SIZE > 1, Job refuses by name. Raises SettingsError (78) for what it cannot keep exact: data
+    One process: with WORLD_SIZE > 1 it refuses. Raises SettingsError (78) for what it cannot keep exact: data
     without a length, auto_find_batch_size, ignore_data_skip, resume_from_checkpoint, a hyperparameter search.
     """
 
     def __init__(
         self, url: str | os.PathLike[str] | None = None, *, state: dict[str, Any] | None = None, **options: Any
     ) -> None:
+        refuse_several()
         refuse_older("transformers", transformers.__version__, _LEAST)
         self._url, self._own, self._options = url, checked_options(state, _PARTS), options
         self._trainer: Any = None
