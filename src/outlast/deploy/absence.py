@@ -30,7 +30,7 @@ NO_ANSWER_SAYS = (
     "unable to connect",
     "connection",
 )
-_WHO_ASKED = re.compile(r"this command is authenticated[^\n]*")  # gcloud adds it to a plain NOT_FOUND, too
+_WHO_ASKED = re.compile(r"this command is (?:un)?authenticated[^\n]*")  # gcloud adds it to a plain NOT_FOUND, too
 
 
 def says_absent(errors: str, argv: Sequence[str] = ()) -> bool:
