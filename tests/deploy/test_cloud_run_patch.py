@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from outlast.deploy.cloud_run.patch import patch
-from outlast.deploy.description_file import description_from
+from outlast.deploy.description_file import description_from, read_description
 from outlast.errors import SettingsError
 
 _JOB = """\
@@ -141,3 +142,22 @@ def test_the_diff_of_the_command_is_one_that_patch_takes(tmp_path: Path) -> None
     assert "wrote new/job.yaml" in out.stderr
     subprocess.run(["git", "apply", "-"], input=done.stdout, cwd=tmp_path, text=True, check=True)
     assert (tmp_path / "job.yaml").read_text() == (tmp_path / "new" / "job.yaml").read_text() != _JOB
+
+
+@pytest.mark.parametrize(
+    "odd", ["x", "[x]", "[{csi: x}]", "[{csi: {volumeAttributes: }}]", "[{name: [a]}]", "[[a]]", "5"]
+)
+@pytest.mark.parametrize("key", ["volumes", "volumeMounts", "env", "command"])
+def test_what_stands_where_a_list_of_maps_belongs_is_patched_around_or_told(key: str, odd: str) -> None:
+    container = f"{{image: a{f', {key}: {odd}' if key != 'volumes' else ''}}}"
+    volumes = f", volumes: {odd}" if key == "volumes" else ""
+    text = (
+        "apiVersion: run.googleapis.com/v1\nkind: Job\nmetadata: {name: a}\n"
+        f"spec: {{template: {{spec: {{template: {{spec: {{containers: [{container}]{volumes}}}}}}}}}}}\n"
+    )
+    for described in (None, read_description("{name: a, command: [a], image: a, url: gs://bucket-x/run}")):
+        try:
+            found = patch(text, "job.yaml", described)
+        except SettingsError:
+            continue
+        assert list(yaml.safe_load_all(found.text))

@@ -147,6 +147,8 @@ class _Patch:
                 'ENTRYPOINT ["outlast", "run", "--"]'
             )
             return
+        if not isinstance(command, list) or not isinstance(args, list):
+            raise SettingsError(f"{self.file}: command and args are lists of words, such as [python, train.py]")
         if command[:2] == ["outlast", "run"]:
             return
         script = self._script(command, args)
@@ -176,7 +178,7 @@ class _Patch:
 
     def place(self) -> None:
         """Checkpoints need a place that outlives the attempt: a mounted bucket, or a URL."""
-        env = {one.get("name"): one.get("value") for one in self.at(*_CONTAINER, "env") or [] if isinstance(one, dict)}
+        env = {str(one.get("name")): one.get("value") for one in self._maps(*_CONTAINER, "env")}
         self._writable()
         said = env.get("OUTLAST_URL")
         if said is not None:
@@ -199,25 +201,29 @@ class _Patch:
         self.found.text = add_to(self.found.text, path, variable, document=self.document, file=self.file)
         self.found.changes.append("OUTLAST_URL: the checkpoints' place; the container's own files are gone with it")
 
+    def _maps(self, *path: str | int) -> list[dict[str, Any]]:
+        """The maps of a list; what else stands there is not what Cloud Run takes, and becomes an empty one."""
+        found = self.at(*path)
+        return [_map(one) for one in found] if isinstance(found, list) else []
+
     def _writable(self) -> None:
-        for number, volume in enumerate(self.at(*_TASK, "volumes") or []):
-            csi = volume.get("csi") if isinstance(volume, dict) else None
-            told = csi.get("volumeAttributes") if isinstance(csi, dict) else None
-            bucket = told.get("bucketName") if isinstance(told, dict) else None
+        for number, volume in enumerate(self._maps(*_TASK, "volumes")):
+            csi = _map(volume.get("csi"))
+            bucket = _map(csi.get("volumeAttributes")).get("bucketName")
             ours = self.described is not None and bucket == self.described.bucket
-            if isinstance(csi, dict) and csi.get("readOnly") and ours:
+            if csi.get("readOnly") and ours:
                 self.set((*_TASK, "volumes", number, "csi", "readOnly"), False, "no save succeeds on it")
 
     def _lasting_mounts(self, bucket: str | None = None) -> list[str]:
         """Where volumes that outlive an attempt are mounted, those of one bucket or (None) all."""
         lasting = set()
-        for volume in self.at(*_TASK, "volumes") or []:
-            csi = volume.get("csi") or {}
-            same = bucket in (None, csi.get("volumeAttributes", {}).get("bucketName"))
+        for volume in self._maps(*_TASK, "volumes"):
+            csi = _map(volume.get("csi"))
+            same = bucket in (None, _map(csi.get("volumeAttributes")).get("bucketName"))
             if same and not csi.get("readOnly") and (csi or volume.get("nfs")):
-                lasting.add(volume.get("name"))
-        mounts = self.at(*_CONTAINER, "volumeMounts") or []
-        return [str(one.get("mountPath")).rstrip("/") for one in mounts if one.get("name") in lasting]
+                lasting.add(str(volume.get("name")))
+        mounts = self._maps(*_CONTAINER, "volumeMounts")
+        return [str(one.get("mountPath")).rstrip("/") for one in mounts if str(one.get("name")) in lasting]
 
     def _mounted(self, bucket: str) -> str:
         """Where the bucket is mounted, which it is now."""
@@ -225,10 +231,10 @@ class _Patch:
         if there:
             return there[0]
         assert self.described is not None
-        taken = {str(one.get("mountPath")).rstrip("/") for one in self.at(*_CONTAINER, "volumeMounts") or []}
+        taken = {str(one.get("mountPath")).rstrip("/") for one in self._maps(*_CONTAINER, "volumeMounts")}
         wanted = (self.described.mount_path.rstrip("/"), *_FREE_PATHS)
         path = next((one for one in wanted if one not in taken), f"/{VOLUME}-{bucket}")
-        names = {one.get("name") for one in self.at(*_TASK, "volumes") or []}
+        names = {str(one.get("name")) for one in self._maps(*_TASK, "volumes")}
         name = VOLUME if VOLUME not in names else f"outlast-{VOLUME}"
         csi = {"driver": BUCKET_DRIVER, "readOnly": False, "volumeAttributes": {"bucketName": bucket}}
         text = self.found.text
@@ -240,6 +246,10 @@ class _Patch:
         self.found.text = text
         self.found.changes.append(f"volumes: the bucket {bucket}, mounted at {path}")
         return path
+
+
+def _map(said: Any) -> dict[str, Any]:
+    return said if isinstance(said, dict) else {}
 
 
 def _is_simple(script: str) -> bool:

@@ -12,6 +12,7 @@ from outlast.lint.source import Unreadable
 MOST_CHARACTERS = 2 << 20
 MOST_NODES = 400_000
 MOST_WORDS = 300_000  # and opening brackets: each becomes a node of a kilobyte, before anything can count them
+_MOST_BRACES = 50_000  # CPython's parser takes the square of those in one f-string
 _WORD = re.compile(r"\w+|[\[({]")
 _LONGEST_CHAIN = 100  # attributes and calls; what is before them is "?"
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -151,6 +152,8 @@ def read_python(text: str) -> Module:
     """Parses a program. Raises Unreadable for what is no Python 3, or too large or deep for a bounded look."""
     if len(text) > MOST_CHARACTERS:
         raise Unreadable(f"it has {len(text):,} characters; of a program at most {MOST_CHARACTERS:,} are read")
+    if text.count("{") > _MOST_BRACES:
+        raise Unreadable(f"it has {text.count('{'):,} times {{; of a program at most {_MOST_BRACES:,} are read")
     words = sum(1 for _ in _WORD.finditer(text))
     if words > MOST_WORDS:
         raise Unreadable(f"it has {words:,} words; of a program at most {MOST_WORDS:,} are read")
