@@ -119,7 +119,7 @@ FAULTY = [
                 _PUT_MANIFEST + _PUT_PARTS + "    for name in os.listdir",
             ),
         ),
-        (CUT, "open weights-", "FileNotFoundError"),
+        (f"{CUT} || was killed while it wrote manifest", "open weights- || weights-", "FileNotFoundError"),
     ),
     Faulty(
         "ignores SIGTERM",
