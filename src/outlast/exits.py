@@ -106,6 +106,7 @@ class _LastObject:
             leave(self.code)
 
 
+_RESTARTS = "TORCHELASTIC_RESTART_COUNT"  # torchrun starts all its workers again after the crash of one
 CODES_FILE = "OUTLAST_CODES_FILE"  # from `outlast run`: where its processes say with which code they leave
 
 
@@ -114,7 +115,7 @@ def tell_code(env: Mapping[str, str], code: int) -> None:
     path = env.get(CODES_FILE)
     if path:
         with suppress(OSError):
-            append_event(path, f"{os.getpid()} {code}\n".encode())
+            append_event(path, f"{os.getpid()} {code} {env.get(_RESTARTS) or 0}\n".encode())
 
 
 def call_at_exit(method: Callable[[], None]) -> None:

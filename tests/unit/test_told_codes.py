@@ -14,7 +14,7 @@ LAUNCHER, RANK = 10, 11
 
 
 def code(ended: Ended, *codes: int, pid: int = RANK) -> int:
-    told: Sequence[ToldCode] = [ToldCode(pid + n, one) for n, one in enumerate(codes)]
+    told: Sequence[ToldCode] = [ToldCode(pid + n, one, 0) for n, one in enumerate(codes)]
     return as_told(ended, told, command_pid=LAUNCHER, interrupted_exit_code=143).code
 
 
@@ -44,16 +44,23 @@ def test_a_command_that_is_the_job_itself_keeps_its_code() -> None:
     assert code(Ended(1), 143, pid=LAUNCHER) == 1
 
 
+def test_a_crash_that_the_launcher_has_answered_by_a_restart_is_over() -> None:
+    told = [ToldCode(11, 1, 0), ToldCode(12, 143, 0), ToldCode(13, 143, 1), ToldCode(14, 143, 1)]
+    assert as_told(Ended(1), told, command_pid=LAUNCHER, interrupted_exit_code=143).code == 143
+
+
 def test_what_was_told_is_taken_once_and_nonsense_is_passed_over() -> None:
     with Codes() as codes:
         env = codes.env({"A": "b"})
         assert env["A"] == "b"
         tell_code(env, 143)
-        assert codes.take() == [ToldCode(os.getpid(), 143)]
+        assert codes.take() == [ToldCode(os.getpid(), 143, 0)]
+        tell_code({**env, "TORCHELASTIC_RESTART_COUNT": "2"}, 75)
+        assert codes.take() == [ToldCode(os.getpid(), 75, 2)]
         assert codes.take() == []
         with Path(env["OUTLAST_CODES_FILE"]).open("ab") as file:
-            file.write(b"\x00\xff\nseven 8\n-1 9\n12 78\n99999999999999 1\n")
-        assert codes.take() == [ToldCode(12, 78)]
+            file.write(b"\x00\xff\nseven 8 0\n-1 9 0\n12\n12 78 0\n99999999999999 1 0\n")
+        assert codes.take() == [ToldCode(12, 78, 0)]
     assert not Path(env["OUTLAST_CODES_FILE"]).exists()
 
 

@@ -20,10 +20,11 @@ _LARGEST_BYTES = 1 << 20  # a launch of ten thousand ranks, several times over
 
 @dataclass(frozen=True, slots=True)
 class ToldCode:
-    """A process left, or was about to leave, with this code."""
+    """A process left, or was about to leave, with this code. `restarts`: of its launcher, before it was started."""
 
     pid: int
     code: int
+    restarts: int
 
 
 class Codes:
@@ -59,8 +60,8 @@ class Codes:
         except OSError:
             return []
         self._read += len(data)
-        pairs = [line.split() for line in data.splitlines()]
-        return [ToldCode(int(pair[0]), int(pair[1])) for pair in pairs if len(pair) == 2 and _are_numbers(pair)]
+        lines = [line.split() for line in data.splitlines()]
+        return [ToldCode(*map(int, words)) for words in lines if len(words) == 3 and _are_numbers(words)]
 
 
 def _are_numbers(words: Sequence[bytes]) -> bool:
@@ -70,9 +71,11 @@ def _are_numbers(words: Sequence[bytes]) -> bool:
 def as_told(ended: Ended, told: Sequence[ToldCode], *, command_pid: int, interrupted_exit_code: int) -> Ended:
     """How the command ended, with the code that the jobs below it mean where its own says nothing.
 
-    Of several the gravest counts: a human is needed, a crash, a storage that failed, an interruption.
+    Of several the gravest counts: a human is needed, a crash, a storage that failed, an interruption. What a launcher
+    has answered by starting all of them again is over.
     """
-    codes = {one.code for one in told}
+    newest = max((one.restarts for one in told), default=0)
+    codes = {one.code for one in told if one.restarts == newest}
     if ended.code != _OF_ANY_LAUNCHER or not codes or any(one.pid == command_pid for one in told):
         return ended
     mild = {EXIT_RETRY, interrupted_exit_code, 0}
