@@ -33,7 +33,8 @@ def refuse_older(module: str, version: str, least: tuple[int, int]) -> None:
 
 def refuse_several() -> None:
     """Raises SettingsError in one of several processes: a framework's own place in the data is not each rank's yet."""
-    world = world_in(os.environ)
+    with console_for(os.environ).telling():
+        world = world_in(os.environ)
     if world is not None:
         refuse(
             f"WORLD_SIZE={world.size}: this callback is for one process; of several, each in a loop of your own, "
