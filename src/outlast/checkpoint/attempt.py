@@ -284,7 +284,8 @@ class Attempt:
         """Reads those files whole and a part of the others; what is bad takes the save back."""
         try:
             self._read(record, whole, effort, has_read, how)
-        except StoreUnreachable:
+        except StoreUnreachable as error:
+            self.settle(record.name, str(error))  # whoever asked for it is told the same on all ranks
             self._unconfirmed.append(record.name)
             raise
         except (CheckpointCorrupt, ObjectMissing) as error:

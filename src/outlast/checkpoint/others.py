@@ -55,5 +55,5 @@ class OtherRanks(Protocol):
         ...
 
     def settle(self, name: CommitName, why: str = "") -> None:
-        """The save is over; `why` it was taken back. Nothing, where it is over already."""
+        """The save is over; `why` it does not count (taken back, or unknown). Nothing, where it is over already."""
         ...

@@ -133,8 +133,8 @@ class LedRanks:
             self._leader.tell(ReadBack(self._number, how))
 
     def all_read(self, name: CommitName, pace: Pace) -> None:
-        if name != self._name:
-            return
+        if name != self._name:  # older checkpoints are retired for one that all have read
+            raise StoreUnreachable(f"not all ranks have read {name.text} back: another save has begun since")
         try:
             with self._bond.changed:
                 self._bond.wait(lambda: self._leader.read.is_whole, lambda: pace(0))
