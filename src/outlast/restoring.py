@@ -133,5 +133,7 @@ class _Restoring:
                 # There was no such rank. It keeps the random state that the program gave it: to draw what another rank
                 # draws would be no random at all.
                 resumed.random = RandomState({}, {})
-                resumed.progress.at_epoch = resumed.progress.at_iter = None
+                resumed.progress.at_iter = None
+                if resumed.progress.at_epoch is not None:  # it is at the same border as the others all the same
+                    resumed.progress.at_epoch = RandomState({}, {})
         return Begun(opened, resumed, finish, self._seconds())
