@@ -13,6 +13,7 @@ from outlast.clock import format_duration
 from outlast.company import Company, company_of
 from outlast.company.doors import around_in
 from outlast.errors import (
+    EXIT_HUMAN,
     EXIT_RETRY,
     CheckpointCorrupt,
     ExitingError,
@@ -23,14 +24,7 @@ from outlast.errors import (
     StateMismatch,
     StoreUnreachable,
 )
-from outlast.events import (
-    Crashed,
-    Event,
-    Failed,
-    Finished,
-    Restored,
-    Stopped,
-)
+from outlast.events import Crashed, Event, Failed, Finished, Restored, Stopped
 from outlast.exits import call_at_exit, exit_watch
 from outlast.hearing import Hearing
 from outlast.leaving import Leaving
@@ -278,7 +272,8 @@ class Session:
     def _lose(self, fate: Fate) -> None:
         self.leave_code, self._stopped = fate.code, fate.reason
         self.hearing.leave_since(fate)
-        self.company.part("stopped", fate.code, fate.reason)
+        how = "error" if fate.code == EXIT_HUMAN else "stopped"  # what no retry mends is the same for all
+        self.company.part(how, fate.code, fate.reason)
 
     def raise_if_noticed(self) -> None:
         """Stops if a notice has come; for places where nothing new is to be saved."""

@@ -32,6 +32,8 @@ class Following(Telling):
         """Finds the leader, and takes part in the attempt that it claims. Raises RanksApart, RanksDiffer, Parted."""
         clock = self.around.clock
         self._member.join(self.meetings(store, options), agreed_on(options), clock, self.wait_seconds, between)
+        if self.host.board.notice is not None:  # it came before anybody could be told
+            self.hear(self.host.board.notice, acts=False)
         claimed = self._member.order(between)
         if not isinstance(claimed, Claimed):
             raise RanksDiffer(f"rank 0 says {type(claimed).__name__} before it has claimed an attempt")
@@ -93,10 +95,16 @@ class Following(Telling):
                 case Go():
                     self._member.go(order, counts=at == "border")
                     return
-                case Finished():
+                case Finished(step=step) if at == "finish":
+                    self._refuse_other_end(step)
                     return
                 case _:
                     raise RanksDiffer(f"rank 0 says {type(order).__name__} where all stand at a {at}")
+
+    def _refuse_other_end(self, step: int) -> None:
+        here = self.host.progress.completed
+        if step != here:
+            raise RanksDiffer(f"rank 0 has finished at step {step}, and this rank is at {here}")
 
     def _save(self, number: int, *, beside: bool) -> None:
         saves, progress = self.host.saves, self.host.progress

@@ -41,6 +41,8 @@ class Leading(Telling):
         place = attempt.place
         attempt.others = self._led = LedRanks(self._leader, place)
         self._leader.tell(Claimed(place.job, place.run, place.index, attempt.number, attempt.token))
+        if self.host.board.notice is not None:  # it came before all were there
+            self.hear(self.host.board.notice, acts=False)
 
     def started(self, path: str, finish: Finish | None) -> None:
         """All go on from this checkpoint."""
@@ -96,10 +98,10 @@ class Leading(Telling):
             self._leader.call()
 
     def leave(self, code: int, reason: str) -> None:
-        self._leader.tell(Leave(code, reason))
+        self._leader.dismiss(Leave(code, reason))
 
     def ended(self) -> None:
-        self._leader.tell(Finished(self.host.progress.completed))
+        self._leader.dismiss(Finished(self.host.progress.completed))
         self.part("finished", 0, "")
 
     def part(self, how: str, code: int, reason: str) -> None:

@@ -1,6 +1,8 @@
 """What all ranks do for each other: a notice that one of them hears is heard by all."""
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from queue import SimpleQueue
 from typing import Any, Literal
 
 from outlast.clock import Deadline, parse_duration
@@ -22,6 +24,9 @@ _BLAME_SECONDS = 1.0
 _OTHER = "rank "  # the source of a notice that another rank has heard: this and its number
 
 
+_Seen = tuple[str, Sequence[Disruption]]  # a source, and all that it sees
+
+
 class Telling:
     """One rank's ties: its bond, its borders, what it tells and is told of notices."""
 
@@ -29,6 +34,9 @@ class Telling:
         self.world, self.around, self.host = world, around, host
         self.bond = Bond(world, around.interrupted_exit_code, host.hearing.stranded)
         self._before: tuple[int, int] | None = None
+        self._seen = SimpleQueue[_Seen]()
+        work, report = _report_all, host.board.report
+        threading.Thread(target=work, args=(self._seen, report), name="outlast-ranks-notices", daemon=True).start()
 
     def meetings(self, store: Store, options: Options) -> Meetings:
         """Where ranks find each other."""
@@ -71,7 +79,11 @@ class Telling:
             self.bond.end()
 
     def take_standing(self, rank: int, notices: Sequence[Sequence[Any]]) -> None:
-        """All that another rank hears of its end. In a thread of the connections."""
+        """All that another rank hears of its end. In a thread of the connections.
+
+        Another thread tells it here, which may take long (a journal far away, a standard error that nobody reads):
+        what that rank says next, its answer to the leader's question say, is not to wait for that.
+        """
         if self.bond.over:
             return
         now = self.around.clock.monotonic_seconds()
@@ -79,7 +91,13 @@ class Telling:
             Disruption(str(key), f"{reason} (rank {rank})", _kind(kind), Deadline(now + float(left)))
             for key, reason, kind, left in notices
         ]
-        self.host.board.report(f"{_OTHER}{rank}", seen)
+        self._seen.put((f"{_OTHER}{rank}", seen))
+
+
+def _report_all(seen: "SimpleQueue[_Seen]", report: Callable[[str, Sequence[Disruption]], bool]) -> None:
+    """The thread that tells; it holds nothing of the program's."""
+    while True:
+        report(*seen.get())
 
 
 def told_by(notice: Notice) -> int | None:

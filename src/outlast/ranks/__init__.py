@@ -3,6 +3,8 @@
 world       who this process is among them          messages    what they say to each other
 wire        a connection, sealed with a secret      meeting     where members find the leader
 agreement   at which border all meet                gathering   what has come from whom
-channel     the connections of one process          leader, member   the two roles
-following   the saves of a member
+fate        what it means that one has left         bond        what both roles share: gate, fate, guard
+leader      the connections of rank 0               member      the connection to it
+leading     saves as rank 0 leads them              following   a member's share in them
+journal     what a member alone has to tell
 """

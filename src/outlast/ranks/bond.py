@@ -9,7 +9,7 @@ from contextlib import suppress
 from weakref import WeakMethod
 
 from outlast.ranks.agreement import Gate
-from outlast.ranks.fate import Fate, Parted, fate_after, graver
+from outlast.ranks.fate import Fate, Parted, fate_after, fate_of_unequal, graver
 from outlast.ranks.messages import Gone
 from outlast.ranks.world import World
 from outlast.threads import nothing
@@ -62,10 +62,17 @@ class Bond:
     def wait(self, ready: Callable[[], bool], meanwhile: Callable[[], None] = nothing) -> None:
         """With `changed` held: until that is so. Raises Parted when a rank has left, and what `meanwhile` raises."""
         while not ready():
-            if self.fate is not None:
-                raise Parted(self.fate)
+            fate = self.fate or self._done_without_this
+            if fate is not None:
+                raise Parted(fate)
             self.changed.wait(_LOOK_SECONDS)
             meanwhile()
+
+    @property
+    def _done_without_this(self) -> Fate | None:
+        """A rank has finished, and there is something left here that it would have to take part in."""
+        done = [rank for rank, gone in self.parted.items() if gone.how == "finished"]
+        return fate_of_unequal(done[0]) if done else None
 
     def await_fate(self, seconds: float) -> Fate | None:
         """What has become of the others, if that is known within so long."""

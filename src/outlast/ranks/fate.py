@@ -52,6 +52,12 @@ def fate_after(gone: Gone, interrupted_code: int) -> Fate | None:
     return Fate(interrupted_code, f"{who} is gone: {gone.reason}", strands=True)
 
 
+def fate_of_unequal(rank: int) -> Fate:
+    """That one has finished the run, and this rank has not."""
+    reason = f"rank {rank} has finished, and this rank has not: every rank has to ask for as many steps or epochs"
+    return Fate(EXIT_HUMAN, reason, strands=False)
+
+
 def graver(first: Fate | None, second: Fate | None) -> Fate | None:
     """Of two, the one that counts: the first that was heard, unless only the second strands anybody."""
     if first is None or second is None:

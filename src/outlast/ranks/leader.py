@@ -16,11 +16,13 @@ from outlast.ranks.gathering import Gathering
 from outlast.ranks.meeting import Meetings
 from outlast.ranks.messages import (
     Agreed,
+    Finished,
     Go,
     Gone,
     Hello,
     Here,
     Hold,
+    Leave,
     Message,
     Part,
     PartFailed,
@@ -32,8 +34,9 @@ from outlast.ranks.messages import (
     Welcome,
     Wish,
     WishHeard,
+    to_json,
 )
-from outlast.ranks.wire import Closed, Connection, close_in_children, listener
+from outlast.ranks.wire import Closed, Connection, close_in_children, listener, said_of_end
 
 _ACCEPT_SECONDS = 0.1
 _LONG_SECONDS = 10.0
@@ -67,6 +70,7 @@ class Leader:
         self.read = Gathering[WasRead](others)
         self._apart: str | None = None
         self.parted = False  # whether this process has said that it leaves
+        self._dismissed = False  # whether all were told to leave
         self.meets = False  # whether all stand at this border now
         self._called = False  # whether something was asked for since the last decision
 
@@ -119,6 +123,7 @@ class Leader:
 
     def _serve(self, sock: socket.socket, secret: str) -> None:
         """The thread of one connection."""
+        connection = None
         try:
             connection = Connection(sock, secret, leads=True)
             hello = connection.receive(first=True)
@@ -129,8 +134,10 @@ class Leader:
                 return
             connection.settle()
             connection.send(Welcome())
-        except Closed:
-            return  # nobody of ours, or one that will try again
+        except Closed:  # nobody of ours, or one that will try again
+            if connection is not None:
+                connection.close()
+            return
         with self.bond.changed:
             if hello.rank in self._members:
                 connection.close()
@@ -157,13 +164,11 @@ class Leader:
         try:
             while True:
                 self._hear(rank, connection.receive())
-        except Closed as closed:
-            self._relay(self.bond.lose(rank, str(closed)))
+        except Exception as error:  # noqa: BLE001 - whoever is not heard any more is lost; else all wait for ever
+            gone = self.bond.lose(rank, said_of_end(error))
+            if gone is not None:
+                self.tell(gone, but=gone.rank)
             connection.close()
-
-    def _relay(self, gone: Gone | None) -> None:
-        if gone is not None:
-            self.tell(gone, but=gone.rank)
 
     def _hear(self, rank: int, message: Message) -> None:
         """In the member's thread."""
@@ -176,13 +181,15 @@ class Leader:
                 if on_wish := self._on_wish():
                     on_wish(pinned)
                 self.call(from_border=border)
-                self._send(rank, WishHeard())
+                self._send(rank, to_json(WishHeard()))
             case Standing(notices=notices):
                 if on_standing := self._on_standing():
                     on_standing(rank, notices)
             case Gone():
-                if self.bond.part_with(message):
-                    self._relay(message)
+                # What all were told to do is no news, and might reach another before it is told itself.
+                agreed = message.how == "finished" or (message.how == "stopped" and self._dismissed)
+                if self.bond.part_with(message) and not agreed:
+                    self.tell(message, but=rank)
             case _:
                 self._take(rank, message)
 
@@ -199,13 +206,14 @@ class Leader:
 
     def tell(self, message: Message, *, but: int | None = None) -> None:
         """All members. One that is gone will be missed by its own thread."""
+        body = to_json(message)
         for rank in list(self._members):
             if rank != but:
-                self._send(rank, message)
+                self._send(rank, body)
 
-    def _send(self, rank: int, message: Message) -> None:
+    def _send(self, rank: int, body: bytes) -> None:
         try:
-            self._members[rank].send(message)
+            self._members[rank].send_body(body)
         except Closed:
             self._members[rank].close()  # its thread says that it is gone
 
@@ -294,7 +302,8 @@ class Leader:
                         f"is at its {here.at}; rank 0 has done {mark[0]} (epoch {mark[1]}, batch {mark[2]}) and is at "
                         f"its {at}. {_ALIKE}"
                     )
-            bond.gate.met()
+            if at == "border":  # elsewhere they stand before it, and may be to meet there as well
+                bond.gate.met()
             self.meets = True
 
     def _check_apart(self) -> None:
@@ -310,6 +319,11 @@ class Leader:
         self.tell(Go(number))
 
     # --- the end ------------------------------------------------------------------------------------
+
+    def dismiss(self, message: Leave | Finished) -> None:
+        """All leave, as they are told."""
+        self._dismissed = True
+        self.tell(message)
 
     def part(self, how: str, code: int, reason: str) -> None:
         """This process leaves. Only the first word counts."""

@@ -32,7 +32,7 @@ from outlast.ranks.messages import (
     WishHeard,
     Write,
 )
-from outlast.ranks.wire import Closed, Connection, close_in_children
+from outlast.ranks.wire import Closed, Connection, close_in_children, said_of_end
 
 _CONNECT_SECONDS = 3.0
 _FAREWELL_SECONDS = 1.0
@@ -70,7 +70,7 @@ class Member:
         while True:
             between()
             try:
-                for connection in self._ways(meetings.find()):
+                for connection in self._ways(meetings.find(), between):
                     if self._is_welcome(connection, hello):
                         self._connection = connection
                         threading.Thread(target=self._listen, name="outlast-ranks-leader", daemon=True).start()
@@ -87,9 +87,10 @@ class Member:
             time.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
 
-    def _ways(self, meetings: list[Meeting]) -> Iterator[Connection]:
+    def _ways(self, meetings: list[Meeting], between: Callable[[], None]) -> Iterator[Connection]:
         for meeting in meetings:
             for address in ways_to(meeting, self.bond.world):
+                between()  # each may take seconds
                 try:
                     sock = socket.create_connection((address, meeting.port), timeout=_CONNECT_SECONDS)
                     yield Connection(sock, meeting.secret, leads=False)
@@ -118,12 +119,13 @@ class Member:
         try:
             while True:
                 self._hear(self._connection.receive())
-        except Closed as closed:
+        except Exception as error:  # noqa: BLE001 - who is not heard any more is lost; else this rank waits for ever
             with self.bond.changed:
                 self._heard_all = True
                 self.bond.changed.notify_all()
             if not self._parted:
-                self.bond.lose(0, str(closed))
+                self.bond.lose(0, said_of_end(error))
+            self._connection.close()
 
     def _hear(self, message: Message) -> None:
         match message:

@@ -27,6 +27,11 @@ class Closed(Exception):
     """The other side is gone, or is not who it should be."""
 
 
+def said_of_end(error: Exception) -> str:
+    """Why nothing more is heard from somebody: the connection has ended, or what it said makes no sense."""
+    return str(error) if isinstance(error, Closed) else f"its word cannot be taken: {type(error).__name__}: {error}"
+
+
 class Connection:
     """One connection, open and proven on both sides. Several threads may send, one receives."""
 
@@ -71,7 +76,10 @@ class Connection:
 
     def send(self, message: Message) -> None:
         """Raises Closed."""
-        body = to_json(message)
+        self.send_body(to_json(message))
+
+    def send_body(self, body: bytes) -> None:
+        """The same by the JSON of a message, which is made once for many."""
         try:
             with self._lock:
                 self._sock.sendall(self._seal(self._mine, self._sent, body) + b" " + body + b"\n")
