@@ -184,4 +184,3 @@ def test_words_about_another_save_never_count(words: list[tuple[int, int]]) -> N
             counted[rank] = place
     assert gathering.words == counted
     assert gathering.is_whole == (len(counted) == 3)
-    assert gathering.missing == sorted({1, 2, 3} - counted.keys())

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ import pytest
 from one_attempt import Life
 from outlast.checkpoint.others import OtherRanks
 from outlast.checkpoint.places import CommitName, TaskPlace
-from outlast.checkpoint.record import load_record
+from outlast.checkpoint.record import image_fields, load_record
 from outlast.clock import Deadline
 from outlast.company.following import Following
 from outlast.company.telling import Telling
@@ -24,7 +25,7 @@ from outlast.ranks.fate import Parted, RanksDiffer
 from outlast.ranks.leader import Heard, Leader
 from outlast.ranks.leading import LedRanks
 from outlast.ranks.member import Member
-from outlast.ranks.messages import Agreed, Claimed, Finished, Gone, Here, Leave, Message, Standing
+from outlast.ranks.messages import Agreed, Claimed, Finished, Gone, Here, Leave, Message, Part, Standing
 from outlast.ranks.wire import Closed, Connection
 from outlast.ranks.world import World
 from outlast.restoring import _Restoring
@@ -154,6 +155,23 @@ def test_nothing_counts_as_read_by_all_once_another_save_has_begun(told: Told) -
     led.order(beside=True)
     with pytest.raises(StoreUnreachable, match="another save has begun"):
         led.all_read(old, lambda size: None)
+
+
+def test_parts_that_make_no_readable_record_together_are_not_committed(store: Path, told: Told) -> None:
+    life, leader = Life(store), told.leader()
+    life.save(1)
+    own = load_record(life.store, life.place.commit(life.last))
+    led = LedRanks(leader, life.place)
+    for rank_1_says in (0, 1):
+        led.order(beside=False)
+        for rank, more in ((1, rank_1_says), (2, 0)):
+            files: list[list[Any]] = [[file.name, file.bytes + more] for file in own.files]
+            image = image_fields(replace(own.images[0], rank=rank))
+            assert leader.parts.take(rank, leader.parts.number, Part(leader.parts.number, files, image, 0))
+        if not rank_1_says:
+            assert len(led.joined(own).images) == 3
+    with pytest.raises(StoreUnreachable, match="it names a file twice"):
+        led.joined(own)
 
 
 class Others:

@@ -155,10 +155,10 @@ def load_record(store: Store, name: str) -> CommitRecord:
     try:
         found = fields.pop("format")
         if found == 1:
-            return _checked(_of_format_1(fields), name)
+            return checked(_of_format_1(fields), name)
         if found != FORMAT:
             raise ValueError(f"unknown format {found!r}")
-        return _checked(_parsed(fields), name)
+        return checked(_parsed(fields), name)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise CheckpointCorrupt(f"{name} is not a commit record of format {FORMAT} or older: {error!r}") from error
 
@@ -235,7 +235,8 @@ def parsed_spec(framework: Any, dtype: Any, shape: Any, extra: Any) -> ArraySpec
     return ArraySpec(_text(framework), _text(dtype), tuple(_whole(size) for size in shape), extra)
 
 
-def _checked(record: CommitRecord, name: str) -> CommitRecord:
+def checked(record: CommitRecord, name: str) -> CommitRecord:
+    """The record, if a reader would take it by this name; raises ValueError, IndexError or the like if not."""
     fields = {name: getattr(record, name) for name in record.__slots__}
     _typed(fields, claim=str, saved_at=str, total_bytes=int, written_bytes=int, pinned=bool, metrics=dict)
     for number in (record.seconds, *record.metrics.values()):

@@ -15,8 +15,6 @@ from outlast.settings import Surroundings
 from outlast.state.parts import Progress
 from outlast.state.randomness import RandomState
 
-Mark = tuple[int, int, int]
-
 
 class Wakeful(Protocol):
     """What hears other ranks, in their threads."""

@@ -6,7 +6,7 @@ from queue import SimpleQueue
 from typing import Any, Literal
 
 from outlast.clock import Deadline, parse_duration
-from outlast.company.doors import Host, Mark
+from outlast.company.doors import Host
 from outlast.disruptions import Disruption
 from outlast.notices import Notice
 from outlast.options import Options
@@ -16,6 +16,7 @@ from outlast.ranks.fate import Fate, Parted
 from outlast.ranks.meeting import Meetings
 from outlast.ranks.messages import Standing
 from outlast.ranks.world import World
+from outlast.saver import Mark
 from outlast.settings import Surroundings
 
 WAIT = "OUTLAST_RANKS_WAIT"  # how long ranks wait for each other at the start

@@ -28,7 +28,3 @@ class Gathering(Generic[Word]):
     @property
     def is_whole(self) -> bool:
         return len(self.words) == len(self.members)
-
-    @property
-    def missing(self) -> list[int]:
-        return sorted(self.members - self.words.keys())

@@ -5,7 +5,7 @@ from typing import Any
 
 from outlast.checkpoint.others import Shared
 from outlast.checkpoint.places import CommitName, TaskPlace
-from outlast.checkpoint.record import CommitRecord, DataFile, RankPart, parsed_image
+from outlast.checkpoint.record import CommitRecord, DataFile, RankPart, checked, parsed_image
 from outlast.errors import CheckpointCorrupt, ExitingError, StoreUnreachable
 from outlast.ports import Pace
 from outlast.ranks.fate import Parted
@@ -97,7 +97,11 @@ class LedRanks:
         failed = [f"rank {rank}: {word.why}" for rank, word in words if isinstance(word, PartFailed)]
         if failed:
             raise StoreUnreachable("; ".join(failed[:3]))
-        return own.joined_by([self._part(rank, word) for rank, word in words if isinstance(word, Part)])
+        record = own.joined_by([self._part(rank, word) for rank, word in words if isinstance(word, Part)])
+        try:  # what no reader would take must not take the place of an older checkpoint
+            return checked(record, self._place.commit(record.name))
+        except (ValueError, TypeError, IndexError) as error:
+            raise StoreUnreachable(f"the parts of the ranks make no checkpoint together: {error!r}") from error
 
     def _part(self, rank: int, word: Part) -> RankPart:
         try:

@@ -122,11 +122,11 @@ def meet_at_message(kind: str, at: int) -> None:
         if fate == kind and counts[which] == at:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    send, receive = Connection.send, Connection.receive
+    send, receive = Connection.send_body, Connection.receive
 
-    def fated_send(self: Connection, message: Message) -> None:
+    def fated_send(self: Connection, body: bytes) -> None:
         count("said", "unsaid")
-        send(self, message)
+        send(self, body)
         count("said", "said")
 
     def fated_receive(self: Connection, *, first: bool = False) -> Message:
@@ -134,7 +134,7 @@ def meet_at_message(kind: str, at: int) -> None:
         count("heard", "heard")
         return message
 
-    Connection.send, Connection.receive = fated_send, fated_receive  # type: ignore[method-assign]  # of this process
+    Connection.send_body, Connection.receive = fated_send, fated_receive  # type: ignore[method-assign]  # of this process
 
 
 def _append(path: str, line: str) -> None:
