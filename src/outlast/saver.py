@@ -19,8 +19,9 @@ _LONGEST_BURST_SECONDS = 0.05
 Mark = tuple[int, int, int]
 # What a save is made of: an attempt, or the share that one of several processes has in it.
 AnyAttempt = Attempt | MemberAttempt
-# How a save is read back: beside what follows; whole, before it counts; or only looked at, since the process leaves.
-Check = Literal["beside", "whole", "glance"]
+# How a save is read back: beside what follows; whole, before it counts; only looked at, since the process leaves; or as
+# another process says.
+Check = Literal["beside", "whole", "glance", "told"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,7 +220,7 @@ class Saves:
         """Saves now since another process says so, after `wait`; a failure's text. Raises StateUnsupported."""
         if beside and self._copies.possible and self._save_beside(progress, held):
             return None
-        return self.save(progress, held, check="whole")
+        return self.save(progress, held, check="told")
 
     def _is_due(self, progress: Progress) -> bool:
         if self._wanted.requested is not None:
@@ -430,9 +430,9 @@ class Saves:
         self, progress: Progress, record: CommitRecord, before: Safe, began: float, size: int, *, check: Check
     ) -> None:
         """After a notice it must not take the time that leaving needs; the next attempt verifies all of it anyway."""
-        notice = self._board.notice
-        took = self._clock.monotonic_seconds() - began
-        if notice is not None and notice.remaining_seconds < 2 * took + self._board.margin_seconds(notice):
+        notice, took = self._board.notice, self._clock.monotonic_seconds() - began
+        leaves = notice is not None and notice.remaining_seconds < 2 * took + self._board.margin_seconds(notice)
+        if leaves and check != "told":
             self.attempt.settle(record.name)
             return
         if check == "beside" and self._large:

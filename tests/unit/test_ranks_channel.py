@@ -11,21 +11,39 @@ from typing import Any, cast
 
 import pytest
 
-from one_attempt import Life
+from one_attempt import AROUND, Life
+from outlast.checkpoint.image import LiveImage, lay_out
 from outlast.checkpoint.others import OtherRanks
 from outlast.checkpoint.places import CommitName, TaskPlace
 from outlast.checkpoint.record import image_fields, load_record
 from outlast.clock import Deadline
 from outlast.company.following import Following
 from outlast.company.telling import Telling
-from outlast.errors import EXIT_HUMAN, StoreUnreachable
+from outlast.errors import EXIT_HUMAN, CheckpointCorrupt, StoreUnreachable
 from outlast.notices import Notice
 from outlast.ranks.bond import Bond
 from outlast.ranks.fate import Parted, RanksDiffer
+from outlast.ranks.following import MemberAttempt
+from outlast.ranks.journal import MemberJournal
 from outlast.ranks.leader import Heard, Leader
 from outlast.ranks.leading import LedRanks
 from outlast.ranks.member import Member
-from outlast.ranks.messages import Agreed, Claimed, Finished, Gone, Here, Leave, Message, Part, Standing
+from outlast.ranks.messages import (
+    Agreed,
+    Claimed,
+    Committed,
+    Finished,
+    Gone,
+    Here,
+    Leave,
+    Message,
+    Part,
+    ReadBack,
+    Settled,
+    Standing,
+    Write,
+    to_json,
+)
 from outlast.ranks.wire import Closed, Connection
 from outlast.ranks.world import World
 from outlast.restoring import _Restoring
@@ -70,6 +88,9 @@ class Line:
         self.said: list[str] = []
         self.heard, self.closed, self.on_said = list(heard), False, lambda: None
 
+    def send(self, message: Message) -> None:
+        self.send_body(to_json(message))
+
     def send_body(self, body: bytes) -> None:
         self.said.append(json.loads(body)[0])
         self.on_said()
@@ -103,6 +124,37 @@ def test_a_word_without_sense_is_the_loss_of_the_leader_who_said_it(told: Told) 
     member._listen()
     assert member.bond.fate is not None
     assert member.bond.fate.strands
+
+
+def test_a_thread_that_still_waits_for_an_old_save_takes_no_word_of_the_next(told: Told) -> None:
+    member = Member(told.bond(1), told.stands)
+    for word in (ReadBack(1, "whole"), Write(2, "name", "", []), Settled(1, ""), Committed(2)):
+        member._hear(word)
+    assert [type(member.next_of_save(2)) for _ in range(2)] == [Write, Committed]
+    assert [type(member.next_of_save(1)) for _ in range(2)] == [ReadBack, Settled]
+    member._hear(Settled(1, ""))
+    member.forget_saves_before(2)
+    assert not member.has_word_of_save(1)
+
+
+def test_a_members_save_is_durable_before_it_is_read_back(store: Path, told: Told) -> None:
+    """So that a notice finds it in its reading, and leaves that to itself where it hangs."""
+    life, line, member = Life(store), Line(), Member(told.bond(1), told.stands)
+    line.on_said = lambda: member._hear(Committed(1))
+    member._connection = cast(Connection, line)
+    claimed = Claimed(life.place.job, life.place.run, life.place.index, 0, "token")
+    attempt = MemberAttempt(life.store, claimed, member, AROUND.clock, cast(MemberJournal, None))
+    attempt.ordered(1)
+    member._hear(Write(1, CommitName(2, 0, 2).text, "", []))
+    snapshot = life.state.snapshot(Progress(completed=2))
+    record = attempt.commit(LiveImage(lay_out(snapshot.table), snapshot), 2)
+    assert line.said == ["Part"]
+    for word in (ReadBack(1, "whole"), Settled(1, "it is bad on rank 2")):
+        member._hear(word)
+    reading = [True]
+    with pytest.raises(CheckpointCorrupt, match="it is bad on rank 2"):
+        attempt.confirm(record, has_read=reading.clear)
+    assert not reading
 
 
 def test_nobody_waits_for_a_rank_that_has_finished(told: Told) -> None:

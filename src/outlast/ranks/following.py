@@ -49,6 +49,7 @@ class MemberAttempt:
         self._store, self._token, self._member, self._clock = store, claimed.token, member, clock
         self._rank = member.bond.world.rank
         self._ordered: int | None = None  # the save that is under way, and not answered for yet
+        self._committed: tuple[int, CommitRecord, Effort] | None = None
         self._bases: dict[str, CommitRecord] = {}
 
     @staticmethod
@@ -78,12 +79,13 @@ class MemberAttempt:
     def ordered(self, number: int) -> None:
         """The leader begins a save; this rank copies its state for it now."""
         self.abandon("another save begins")
+        self._member.forget_saves_before(number - 1)  # of which one may still be read back
         self._ordered = number
 
     def commit(
         self, image: Image, step: int, wishes: object = None, effort: Effort = FULL_EFFORT, *, tidy: bool = True
     ) -> CommitRecord:
-        """Writes this rank's part; returns its share of the record once all is committed and read back as ordered.
+        """Writes this rank's part; returns its share of the record once all is committed; `confirm` follows.
 
         Raises StoreUnreachable or CheckpointCorrupt where nothing came of it.
         """
@@ -92,14 +94,13 @@ class MemberAttempt:
             raise StoreUnreachable("the leader has given this save up")
         try:
             record = self._write(number, image, effort)
-            outcome = self._member.next_of_save(number, nothing)
+            outcome = self._member.next_of_save(number)
             if isinstance(outcome, Abandoned):
                 raise StoreUnreachable(outcome.why)
-            self.commit_seconds = self._clock.monotonic_seconds() - began
-            self._follow_up(number, record, effort)
         except Parted as parted:
-            raise StoreUnreachable(f"the ranks do not save together any more: {parted.fate.reason}") from parted
-        self._note_base(record)
+            raise _apart(parted) from parted
+        self.commit_seconds = self._clock.monotonic_seconds() - began
+        self._committed = number, record, effort
         return record
 
     def abandon(self, why: str) -> None:
@@ -111,11 +112,20 @@ class MemberAttempt:
     def confirm(
         self, record: CommitRecord, effort: Effort = FULL_EFFORT, *, has_read: Callable[[], None] = nothing
     ) -> None:
-        """That was done when the leader said so."""
-        has_read()
+        """Reads back what was committed last, as the leader orders, until that has settled it. Raises as `commit`."""
+        assert self._committed is not None
+        number, own, at_pace = self._committed
+        try:
+            self._follow_up(number, own, at_pace)
+        except Parted as parted:
+            raise _apart(parted) from parted
+        finally:
+            has_read()
+        self._note_base(own)
 
     def glance(self, record: CommitRecord) -> None:
-        """The same."""
+        """The same: the leader says how closely."""
+        self.confirm(record)
 
     def settle(self, name: CommitName, why: str = "") -> None:
         """The leader says when a save is over."""
@@ -126,7 +136,7 @@ class MemberAttempt:
 
     def _write(self, number: int, image: Image, effort: Effort) -> CommitRecord:
         """This rank's part, durable and told to the leader."""
-        order = self._member.next_of_save(number, nothing)
+        order = self._member.next_of_save(number)
         if not isinstance(order, Write):
             self._ordered = None
             why = order.why if isinstance(order, Abandoned) else "the leader did not say what to write"
@@ -171,7 +181,7 @@ class MemberAttempt:
     def _follow_up(self, number: int, record: CommitRecord, effort: Effort) -> None:
         """Committed: reads back what it is told to, until the leader has settled it."""
         while True:
-            word = self._member.next_of_save(number, nothing)
+            word = self._member.next_of_save(number)
             if isinstance(word, Settled):
                 if word.why:
                     raise CheckpointCorrupt(word.why)
@@ -205,6 +215,10 @@ class MemberAttempt:
         self._bases[record.name.text] = record
         while len(self._bases) > _KNOWN_BASES:
             del self._bases[next(iter(self._bases))]
+
+
+def _apart(parted: Parted) -> StoreUnreachable:
+    return StoreUnreachable(f"the ranks do not save together any more: {parted.fate.reason}")
 
 
 def _shared(rows: Sequence[Sequence[Any]]) -> Shared:

@@ -37,7 +37,7 @@ from outlast.ranks.wire import Closed, Connection, close_in_children, said_of_en
 _CONNECT_SECONDS = 3.0
 _FAREWELL_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 1.0
-_OF_SAVES = Write | Committed | Abandoned | ReadBack | Settled
+OfSave = Write | Committed | Abandoned | ReadBack | Settled
 
 
 class Member:
@@ -48,7 +48,7 @@ class Member:
         self._on_standing = WeakMethod(on_standing)
         self._connection: Connection | None = None
         self._orders: deque[Message] = deque()
-        self._of_saves: deque[Message] = deque()
+        self._of_saves: deque[OfSave] = deque()
         self._parted = self._heard_all = False
         self._wishes = 0  # of this rank that the leader has not heard yet
 
@@ -209,19 +209,30 @@ class Member:
 
     # --- saves, in whichever thread does them -------------------------------------------------------
 
-    def next_of_save(self, number: int, meanwhile: Callable[[], None]) -> Message:
-        """What the leader says next of a save; words of earlier ones are passed over. Raises Parted."""
+    def next_of_save(self, number: int) -> OfSave:
+        """What the leader says next of a save. Raises Parted.
+
+        Words of others stay: while reading one back hangs in its thread, another one makes the next.
+        """
         with self.bond.changed:
-            while True:
-                self.bond.wait(lambda: bool(self._of_saves), meanwhile)
-                message = self._of_saves.popleft()
-                if isinstance(message, _OF_SAVES) and message.number == number:
-                    return message
+            self.bond.wait(lambda: self._first_of_save(number) is not None)
+            found = self._first_of_save(number)
+            assert found is not None
+            self._of_saves.remove(found)
+            return found
+
+    def forget_saves_before(self, number: int) -> None:
+        """Whatever was said of them and not taken is for nobody."""
+        with self.bond.changed:
+            self._of_saves = deque(one for one in self._of_saves if one.number >= number)
+
+    def _first_of_save(self, number: int) -> OfSave | None:
+        return next((one for one in self._of_saves if one.number == number), None)
 
     def has_word_of_save(self, number: int) -> bool:
         """Whether the leader has said something of a save that nobody has taken yet."""
         with self.bond.changed:
-            return any(isinstance(one, _OF_SAVES) and one.number == number for one in self._of_saves)
+            return self._first_of_save(number) is not None
 
     # --- the end ------------------------------------------------------------------------------------
 
