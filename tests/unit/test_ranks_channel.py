@@ -188,6 +188,14 @@ def test_a_rank_that_stops_by_itself_is_told_of(told: Told) -> None:
     assert (one.said, other.said) == ([], ["Gone"])
 
 
+def test_of_many_who_leave_since_one_is_lost_only_the_first_is_told_of(told: Told) -> None:
+    leader, one, other = told.leader(), Line(), Line()
+    connected(leader, one, other)
+    leader._hear(1, Gone(1, "crashed", 1, "ValueError"))
+    leader._hear(2, Gone(2, "stopped", 143, "rank 1 crashed"))
+    assert (one.said, other.said) == ([], ["Gone"])
+
+
 def test_a_save_outside_of_the_loop_leaves_the_meeting_at_the_next_border(told: Told) -> None:
     leader = told.leader()
     leader.bond.gate.ask(1)

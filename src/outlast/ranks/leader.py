@@ -186,12 +186,17 @@ class Leader:
                 if on_standing := self._on_standing():
                     on_standing(rank, notices)
             case Gone():
-                # What all were told to do is no news, and might reach another before it is told itself.
-                agreed = message.how == "finished" or (message.how == "stopped" and self._dismissed)
-                if self.bond.part_with(message) and not agreed:
+                if self._is_news(message):
                     self.tell(message, but=rank)
             case _:
                 self._take(rank, message)
+
+    def _is_news(self, gone: Gone) -> bool:
+        """Whether the others have to hear of it: what all were told to do might reach one before it is told itself,
+        and of many who leave since one is lost the first says it."""
+        before = self.bond.fate
+        agreed = gone.how == "finished" or (gone.how == "stopped" and self._dismissed)
+        return self.bond.part_with(gone) and not agreed and (before is None or not before.strands)
 
     def _take(self, rank: int, message: Message) -> None:
         with self.bond.changed:
