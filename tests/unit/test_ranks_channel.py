@@ -270,6 +270,7 @@ class Followed:
 
     def __init__(self, *orders: Message) -> None:
         self.orders, self.said = list(orders), list[Message]()
+        self.bond = SimpleNamespace(world=SimpleNamespace(rank=1))
 
     def join(self, *_: object) -> None: ...
 
