@@ -23,6 +23,9 @@ import torch
 import torch.distributed as dist
 import outlast
 
+def say(*words):  # in one write: torchrun's workers share a pipe, and print would mix their lines
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 torch.set_num_threads(1)
@@ -32,17 +35,17 @@ optimizer = torch.optim.AdamW(model.parameters())
 job = outlast.Job(state={"model": model, "optimizer": optimizer}, name="ddp", every=outlast.Steps(5))
 if job.resumed_from is None:
     torch.manual_seed(100 + rank)  # each rank draws its own batches
-print("from", rank, job.resumed_from, flush=True)
+say("from", rank, job.resumed_from)
 for step in job.steps(int(os.environ.get("STEPS", "40"))):
     loss = model(torch.randn(16, 8)).square().mean()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
     time.sleep(float(os.environ.get("SLEEP", "0")))
-    print("did", rank, step + 1, flush=True)
+    say("did", rank, step + 1)
     exec(os.environ.get("IN_STEP", ""))
 total = sum(float(one.detach().double().sum()) for one in model.parameters())
-print("result", rank, repr(total), float(torch.rand(())), flush=True)
+say("result", rank, repr(total), float(torch.rand(())))
 dist.destroy_process_group()
 """
 
