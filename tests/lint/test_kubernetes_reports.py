@@ -134,3 +134,14 @@ def test_a_program_in_a_config_map_is_looked_at_like_a_file():
     places = [(one.rule.id, one.line + 5, one.column + 4) for one in alone]
     assert places
     assert [(one.rule.id, one.line, one.column) for one in inside] == places
+
+
+def test_a_handler_that_ends_with_0_is_told_once_of_the_job_that_runs_it():
+    program = (FIXTURES / "K008" / "bad_handler.py").read_text()
+    held = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: p}\ndata:\n  train.py: |\n" + indent(program, "    ")
+    text = _job(pod="restartPolicy: Never, volumes: [{name: p, configMap: {name: p}}]") + held
+    found = lint_source(Source(Path("p.yaml"), text, Kind.YAML), LintSettings())
+    assert not isinstance(found, NotRead)
+    assert [one.message.partition(" ends ")[0] for one in found if one.rule.id == "K008"] == [
+        "the handler of SIGTERM in Job tune"
+    ]

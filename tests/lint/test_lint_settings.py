@@ -51,7 +51,7 @@ def test_a_wrong_setting_is_named_with_what_would_be_right(table: dict[str, obje
         settings_from(table, "here")
 
 
-@pytest.mark.parametrize("text", ["[tool.outlast\n", "[tool.outlast]\nlint = 3\n"])
+@pytest.mark.parametrize("text", ["[tool.outlast\n", "[tool.outlast]\nlint = 3\n", "a = " + "[" * 5_000 + "\n"])
 def test_a_file_that_is_no_such_table_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "pyproject.toml").write_text(text)
     with pytest.raises(SettingsError, match=r"pyproject\.toml"):

@@ -34,7 +34,7 @@ def find_settings(folder: Path) -> LintSettings:
 def _table_of(file: Path) -> Mapping[str, object] | None:
     try:
         found: object = tomllib.loads(file.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(f"{file} cannot be read: {error}") from error
     for name in ("tool", "outlast", "lint"):
         found = found.get(name) if isinstance(found, dict) else None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from outlast.lint.command_line import CommandLine, Word
+from outlast.lint.command_line import Word
 from outlast.lint.commands.hearing import Reached, reached, traps_of
 from outlast.lint.commands.launchers import Hop, Passing, find_hop
 from outlast.lint.commands.roles import told
@@ -310,8 +310,3 @@ def _why_not(main: Run, deaf: Sequence[Shell], shells: Sequence[Shell]) -> str:
 def _moved(word: Word, text: ShellText) -> Word:
     place = text.outer(At(word.line, word.column))
     return replace(word, line=place.line, column=place.column)
-
-
-def as_command(words: Sequence[Word]) -> CommandLine:
-    """Words as a command line."""
-    return CommandLine(tuple(words))

@@ -27,7 +27,7 @@ class Passing(StrEnum):
 class Hop:
     """One launcher: what it does, and the words of what it starts. `rest` empty: not known what that is.
 
-    `why`: for the message where the signal stays here. `status_kept`: whether the program's exit code comes back.
+    `why`: for the message where the signal stays here.
     """
 
     name: str

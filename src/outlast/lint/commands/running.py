@@ -29,11 +29,6 @@ class Step:
         """What follows it."""
         return self.row[self.index + 1 :]
 
-    @property
-    def before(self) -> tuple[Statement, ...]:
-        """What comes first."""
-        return self.row[: self.index]
-
 
 @dataclass(frozen=True, slots=True)
 class Run:

@@ -33,7 +33,6 @@ _OF_A_CASE: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     indexes.check,
     operators.check,
     placement.check,
-    programs.zero_when_stopped,
     storage.check,
 )
 RULES = (

@@ -13,13 +13,14 @@ from outlast.lint.known import Known
 from outlast.lint.kubernetes.cases import Case
 from outlast.lint.kubernetes.fields import entries
 from outlast.lint.kubernetes.manifest import Manifest
+from outlast.lint.programs.flow import Flow
+from outlast.lint.reading.python import Module, read_python
 from outlast.lint.reading.shell import read_shell
 from outlast.lint.reading.yaml_nodes import Node
 from outlast.lint.rule import At, Finding, Place
 from outlast.lint.source import Kind, Source, Unreadable
 
 _EXITS = {"sys.exit", "exit", "quit", "os._exit"}
-_TERM = ("SIGTERM", "signal.SIGTERM")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +80,21 @@ def _in_heredocs(held: InnerText) -> Iterator[Program]:
 
 
 def check(manifest: Manifest, cases: list[Case], known: Known) -> Iterator[Finding]:
-    """What the checks of Python programs find in the texts of a manifest, each text once."""
+    """What is found in the Python texts of a manifest, each text once; what its Job makes of it is told instead."""
+    stopped = [one for case in cases for one in _zero_when_stopped(case)]
+    yield from stopped
+    told = {(one.rule.id, one.line, one.column) for one in stopped}
     seen: set[tuple[int, int]] = set()
     maps = (one for holder in manifest.of_kind("ConfigMap") for one in _in_config_map(holder, manifest))
-    for program in (*(one for case in cases for one in programs_of_containers(case)), *maps):
+    for program in (*(made for case in cases for made in programs_of_containers(case)), *maps):
         start = (program.inner.line, program.inner.column)
         if start in seen:
             continue
         seen.add(start)
         source = Source(Path("program.py"), program.text, Kind.PYTHON, known)
-        yield from _found_in(source, program)
+        for one in _found_in(source, program):
+            if (one.rule.id, one.line, one.column) not in told:
+                yield one
 
 
 def _found_in(source: Source, program: Program) -> Iterator[Finding]:
@@ -101,7 +107,7 @@ def _found_in(source: Source, program: Program) -> Iterator[Finding]:
             return
 
 
-def zero_when_stopped(case: Case) -> Iterator[Finding]:
+def _zero_when_stopped(case: Case) -> Iterator[Finding]:
     """A handler of SIGTERM that ends with 0, in a program of a Job."""
     if not (case.workload.ends and case.is_batch):
         return
@@ -116,43 +122,31 @@ def zero_when_stopped(case: Case) -> Iterator[Finding]:
 
 def _exit_zero(text: str) -> At | None:
     try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        module = read_python(text)
+    except Unreadable:
         return None
-    functions = {one.name: one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef)}
-    for call in ast.walk(tree):
-        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("signal") and len(call.args) == 2:
-            handler = call.args[1]
-            if ast.unparse(call.args[0]) not in _TERM:
-                continue
-            body: ast.AST | None = handler if isinstance(handler, ast.Lambda) else None
-            if isinstance(handler, ast.Name | ast.Attribute):
-                body = functions.get(handler.id if isinstance(handler, ast.Name) else handler.attr)
-            found = _only_zero(body) if body is not None else None
-            if found is not None:
-                return found
-    return None
+    return next((at for one in Flow(module).handlers if (at := _only_zero(module, one)) is not None), None)
 
 
-def _only_zero(body: ast.AST) -> At | None:
+def _only_zero(module: Module, body: ast.AST) -> At | None:
     """Where a handler ends with 0; None where it may end with another code, too, for then it has thought of it."""
     exits = [
         (one, arguments)
         for one in ast.walk(body)
-        if isinstance(one, ast.expr | ast.stmt) and (arguments := _exit_of(one)) is not None
+        if isinstance(one, ast.expr | ast.stmt) and (arguments := _exit_of(module, one)) is not None
     ]
     if not exits or not all(_is_zero(arguments) for _, arguments in exits):
         return None
     return At(exits[0][0].lineno, exits[0][0].col_offset + 1)
 
 
-def _exit_of(node: ast.AST) -> list[ast.expr] | None:
+def _exit_of(module: Module, node: ast.AST) -> list[ast.expr] | None:
     """The arguments of `sys.exit(...)`, `os._exit(...)`, `raise SystemExit(...)`; None for all else."""
     if isinstance(node, ast.Raise) and node.exc is not None:
         made = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
         arguments = node.exc.args if isinstance(node.exc, ast.Call) else []
-        return arguments if ast.unparse(made) == "SystemExit" else None
-    if isinstance(node, ast.Call) and ast.unparse(node.func) in _EXITS:
+        return arguments if module.dotted(made) == "SystemExit" else None
+    if isinstance(node, ast.Call) and module.dotted(node.func) in _EXITS:
         return node.args
     return None
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -10,12 +9,12 @@ import tree_sitter
 import tree_sitter_containerfile
 
 from outlast.lint.command_line import Word
+from outlast.lint.reading.trees import parse_tree
 from outlast.lint.rule import At
 from outlast.lint.source import Unreadable
 
 Node = tree_sitter.Node
 MOST_CHARACTERS = 1 << 20
-_MOST_SECONDS = 5.0
 _VARIABLE = re.compile(r"\$(?:\{(?P<braced>\w+)(?::-(?P<default>[^}]*))?\}|(?P<plain>\w+))")
 _ESCAPE = re.compile(r"^#\s*escape\s*=\s*`", re.MULTILINE | re.IGNORECASE)
 
@@ -86,22 +85,11 @@ def read_containerfile(text: str) -> Containerfile:
         raise Unreadable(f"it has {len(text):,} characters; of a Dockerfile at most {MOST_CHARACTERS:,} are read")
     escape = "`" if _ESCAPE.search("\n".join(text.split("\n", 5)[:5])) else "\\"
     data = _without_inner_comments(text, escape).encode()
-    root = _parse(data).root_node
+    root = parse_tree(data, tree_sitter_containerfile.language())
     found = _staged(list(_instructions(root, data)))
     if not found.stages:
         raise Unreadable("it is no Dockerfile: it has no FROM")
     return found
-
-
-def _parse(data: bytes) -> tree_sitter.Tree:
-    deadline = time.monotonic() + _MOST_SECONDS
-
-    def give(offset: int, _point: object) -> bytes:
-        if time.monotonic() > deadline:
-            raise Unreadable("it takes too long to parse")
-        return data[offset : offset + 4096]
-
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_containerfile.language())).parse(give)
 
 
 def _without_inner_comments(text: str, escape: str) -> str:
@@ -181,7 +169,7 @@ def _staged(instructions: list[Instruction]) -> Containerfile:
     rows: list[list[Instruction]] = []
     for one in instructions:
         if one.name == "FROM":
-            image, _as, name = _from_parts(one.text)
+            image, name = _from_parts(one.text)
             known = expand(image, outer)
             rows.append([])
             stages.append(Stage(len(stages), known, name, At(one.line, one.column), ()))
@@ -200,12 +188,12 @@ def _staged(instructions: list[Instruction]) -> Containerfile:
     return Containerfile(tuple(made))
 
 
-def _from_parts(text: str) -> tuple[str, str, str | None]:
+def _from_parts(text: str) -> tuple[str, str | None]:
     parts = [part for part in text.split() if not part.startswith("--")]
     image = parts[0] if parts else ""
     if len(parts) >= 3 and parts[1].upper() == "AS":
-        return image, "AS", parts[2]
-    return image, "", None
+        return image, parts[2]
+    return image, None
 
 
 def _pairs(instruction: Instruction, known: Mapping[str, str]) -> Iterator[tuple[str, str]]:

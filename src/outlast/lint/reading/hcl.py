@@ -1,17 +1,16 @@
 """Terraform as the same tree of values with places as YAML: blocks are maps, an expression is a placeholder."""
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import tree_sitter
 import tree_sitter_hcl
 
+from outlast.lint.reading.trees import check_depth, parse_tree
 from outlast.lint.reading.yaml_nodes import Node, NodeKind
 from outlast.lint.source import Unreadable
 
 MOST_CHARACTERS = 1 << 20
-_MOST_SECONDS = 5.0
 _DEEPEST = 300  # of the grammar's nodes; each level of a block has several
 _WRAPPERS = ("expression", "literal_value", "collection_value", "template_expr")
 Parsed = tree_sitter.Node
@@ -47,8 +46,8 @@ def read_terraform(text: str) -> Terraform:
     """
     if len(text) > MOST_CHARACTERS:
         raise Unreadable(f"it has {len(text):,} characters; of Terraform at most {MOST_CHARACTERS:,} are read")
-    root = _parse(text.encode())
-    _check_depth(root)
+    root = parse_tree(text.encode(), tree_sitter_hcl.language())
+    check_depth(root, _DEEPEST)
     reading = _Reading(text.split("\n"))
     body = next((child for child in root.children if child.type == "body"), None)
     blocks = [child for child in (body or root).children if child.type == "block"]
@@ -57,34 +56,6 @@ def read_terraform(text: str) -> Terraform:
     for block in blocks:
         reading.note(block)
     return Terraform(tuple(reading.block(block) for block in blocks))
-
-
-def _parse(data: bytes) -> Parsed:
-    deadline = time.monotonic() + _MOST_SECONDS
-    language = tree_sitter.Language(tree_sitter_hcl.language())
-    try:
-        tree = tree_sitter.Parser(language).parse(
-            lambda offset, _point: data[offset : offset + 4096],
-            progress_callback=lambda _offset, _error: time.monotonic() > deadline,
-        )
-    except ValueError as error:
-        raise Unreadable("it takes too long to parse") from error
-    return tree.root_node
-
-
-def _check_depth(root: Parsed) -> None:
-    cursor, depth = root.walk(), 0
-    while True:
-        if depth > _DEEPEST:
-            row = cursor.node.start_point.row if cursor.node is not None else 0
-            raise Unreadable("it is nested too deeply", row + 1)
-        if cursor.goto_first_child():
-            depth += 1
-            continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return
-            depth -= 1
 
 
 @dataclass(slots=True)

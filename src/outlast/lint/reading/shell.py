@@ -1,16 +1,13 @@
 """Shell scripts as statements with places, by tree-sitter, within bounds of time and depth."""
 
-import time
-
-import tree_sitter
 import tree_sitter_bash
 
 from outlast.lint.reading.shell_statements import Reading
 from outlast.lint.reading.statements import Script
+from outlast.lint.reading.trees import check_depth, parse_tree
 from outlast.lint.source import Unreadable
 
 MOST_CHARACTERS = 1 << 20
-_MOST_SECONDS = 5.0
 _MOST_OF_ONE = 3_000
 _MOST_PARTS = 150_000  # words, operators and what they are in: each is looked at by many checks
 _COSTLY = ("|", "<<", "((")  # the grammar's time and memory grow with the square of their number
@@ -31,42 +28,14 @@ def read_shell(text: str) -> Script:
                 f"it has {text.count(token):,} times {token}; of a script at most {_MOST_OF_ONE:,} are read"
             )
     data = text.encode()
-    root = _parse(data).root_node
+    root = parse_tree(data, tree_sitter_bash.language())
     if root.descendant_count > _MOST_PARTS:
         raise Unreadable(f"it has {root.descendant_count:,} parts; of a script at most {_MOST_PARTS:,} are read")
-    _check_depth(root)
+    check_depth(root, _DEEPEST)
     statements = Reading.of(root, data).statements()
     if root.has_error and not statements:
         raise Unreadable("it is no shell script", root.start_point.row + 1)
     return Script(statements, _shell_of(text))
-
-
-def _parse(data: bytes) -> tree_sitter.Tree:
-    """Parses within a bounded time; the grammar is slow with what no person would write."""
-    deadline = time.monotonic() + _MOST_SECONDS
-    language = tree_sitter.Language(tree_sitter_bash.language())
-    try:
-        return tree_sitter.Parser(language).parse(
-            lambda offset, _point: data[offset : offset + 4096],
-            progress_callback=lambda _offset, _error: time.monotonic() > deadline,
-        )
-    except ValueError as error:
-        raise Unreadable("it takes too long to parse") from error
-
-
-def _check_depth(root: tree_sitter.Node) -> None:
-    cursor, depth = root.walk(), 0
-    while True:
-        if depth > _DEEPEST:
-            row = cursor.node.start_point.row if cursor.node is not None else 0
-            raise Unreadable(f"it is nested more than {_DEEPEST} levels deep", row + 1)
-        if cursor.goto_first_child():
-            depth += 1
-            continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return
-            depth -= 1
 
 
 def _shell_of(text: str) -> str | None:

@@ -57,10 +57,6 @@ class Directives:
         name = _NUMBERS.get(parts["signal"], parts["signal"])
         return WarningSignal(name, "B" in (parts["who"] or ""), found.place, f"--signal={found.value}")
 
-    def joined(self, other: "Directives") -> "Directives":
-        """With those that win over these: a command line's over a script's."""
-        return Directives((*self.options, *other.options))
-
 
 def directives_of(text: str) -> Directives | None:
     """Those of a batch script; None for a text without any. They end at the first command, as for sbatch."""
