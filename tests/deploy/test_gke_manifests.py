@@ -15,8 +15,9 @@ from outlast.deploy.gke.explained import Why, yaml_text
 from outlast.deploy.gke.grace import choose_grace, needed_seconds, usable_seconds
 from outlast.deploy.gke.nodes import ENDING_TAINTS
 from outlast.deploy.gke.target import GkeTarget, Options
-from outlast.platforms import gke_gpu, gke_spot, gke_tpu, kubernetes
+from outlast.platforms import gke_gpu, gke_spot, gke_tpu, kubernetes, variables
 from outlast.platforms.pods import PodPlatform
+from outlast.ranks.world import world_in
 
 Json = dict[str, Any]
 NEWEST = "1.37.0"
@@ -133,6 +134,14 @@ def test_a_jobset_restarts_all_ranks_after_a_disruption_and_counts_only_failures
     assert (human["action"], disrupted["action"]) == ("FailJobSet", "RestartJobSetAndIgnoreMaxRestarts")
     assert all(re.fullmatch("[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", rule["name"]) for rule in policy["rules"])
     assert told(workload("ranks"))["MASTER_ADDR"] == "train-ranks-0-0.train"
+
+
+def test_the_pods_of_a_jobset_are_the_ranks_of_one_job() -> None:
+    env = {key: value or "" for key, value in told(workload("ranks")).items()} | {"RANK": "1"}  # the pod's index
+    world = world_in(env)
+    assert world is not None
+    assert (world.rank, world.size, world.address) == (1, int(env["WORLD_SIZE"]), "train-ranks-0-0.train")
+    assert world.spans_tasks(int(env[variables.TOLD.tasks]))  # machines of one job, and not tasks of their own
 
 
 def test_a_slice_of_several_machines_is_as_many_ranks() -> None:

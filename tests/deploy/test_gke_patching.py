@@ -246,6 +246,23 @@ def test_who_tolerated_everything_tolerates_what_such_nodes_have() -> None:
     assert "tolerations" not in job["template"]["spec"]
 
 
+@pytest.mark.parametrize(
+    ("label", "told_class"),
+    [
+        ('gke-spot: "true"', "gke-spot"),
+        ('gke-spot: "false"', "kubernetes"),
+        ('gke-preemptible: "true"', "gke-spot"),
+        ("gke-provisioning: spot", "gke-spot"),
+        ("gke-provisioning: preemptible", "gke-spot"),
+        ("gke-provisioning: standard", "kubernetes"),
+    ],
+)
+def test_the_kind_of_node_is_read_as_the_node_itself_is(label: str, told_class: str) -> None:
+    made = document(patched(PYTORCH.replace('gke-spot: "true"', label)).text, "PyTorchJob")
+    replica = made["spec"]["pytorchReplicaSpecs"]["Master"]
+    assert told(replica["template"], "pytorch")["OUTLAST_NODE_CLASS"] == told_class
+
+
 @pytest.mark.parametrize(("present", "expected"), [(25, 25), (105, 105), (600, 15)])
 def test_a_grace_that_a_spot_pool_can_give_stays(present: int, expected: int) -> None:
     grace = f"          terminationGracePeriodSeconds: {present}\n          containers:"

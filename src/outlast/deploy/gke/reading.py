@@ -1,7 +1,7 @@
 """What a manifest that exists has in it: the pods of Jobs, CronJobs, JobSets and PyTorchJobs, and their kind of node.
 
 Facts as of 2026-11-30. Kubeflow training operator, kubeflow.org/v1: pytorchReplicaSpecs, whose container is named
-"pytorch". GKE: the labels of `outlast.deploy.gke.nodes`; cloud.google.com/gke-provisioning is another one for Spot.
+"pytorch". GKE: the labels of `outlast.platforms.gke_labels` and of `outlast.deploy.gke.nodes`.
 """
 
 import itertools
@@ -13,12 +13,12 @@ from outlast.deploy.gke import nodes
 from outlast.deploy.plain_data import at, list_at, scalar_text, text_at
 from outlast.deploy.yaml_edits import Path
 from outlast.errors import SettingsError
-from outlast.platforms import gke_gpu, gke_spot, gke_tpu, kubernetes
+from outlast.platforms import gke_gpu, gke_labels, gke_spot, gke_tpu, kubernetes
 from outlast.ports import PlatformFacts
 
 Json = dict[str, Any]
 Controller = Literal["Job", "JobSet", "PyTorchJob"]
-_PROVISIONING = "cloud.google.com/gke-provisioning"
+_SPOT = (gke_labels.SPOT, gke_labels.PREEMPTIBLE)  # GKE ends both alike; "false" is neither
 _MOST_PODS = 30
 _REPLICAS = "pytorchReplicaSpecs"
 
@@ -103,7 +103,9 @@ def kinds_of(pod: Any) -> tuple[PlatformFacts, ...]:
     asked = {str(name) for one in limits if isinstance(one, Mapping) for name in one}
     tolerated = {text_at(one, ("key",)) for one in list_at(pod, ("tolerations",))}
     found = []
-    if labels.get(nodes.SPOT) or labels.get(_PROVISIONING) == "spot" or nodes.SPOT in tolerated:
+    provisioning = labels.get(gke_labels.PROVISIONING)
+    by_name = any(labels.get(one, "").lower() == "true" or one in tolerated for one in _SPOT)
+    if by_name or provisioning in ("spot", "preemptible"):
         found.append(gke_spot.FACTS)
     if nodes.GPU_LABEL in labels or (nodes.GPU_RESOURCE in asked and _is_of_gke(labels)):
         found.append(gke_gpu.FACTS)

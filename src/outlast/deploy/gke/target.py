@@ -25,7 +25,7 @@ _METRICS = "metrics"
 _VERSION = "needs Kubernetes 1.31 or newer"
 _RANKS = (
     "JobSet's controller has to be installed in the cluster",
-    "outlast.Job refuses WORLD_SIZE > 1 until it supports ranks; a program that saves by itself may use this",
+    "each pod is one rank: with outlast.Job they make one checkpoint together",
 )
 
 
