@@ -161,3 +161,16 @@ def test_what_stands_where_a_list_of_maps_belongs_is_patched_around_or_told(key:
         except SettingsError:
             continue
         assert list(yaml.safe_load_all(found.text))
+
+
+@pytest.mark.parametrize(
+    ("url", "lasts"), [("/mnt/a", True), ("/mnt/a/run", True), ("/mnt/a-old", False), ("/mnt", False)]
+)
+def test_a_folder_outlives_the_attempt_only_at_or_below_the_mount(url: str, lasts: bool) -> None:
+    volume = "{name: kept, csi: {driver: gcsfuse.run.googleapis.com, volumeAttributes: {bucketName: example-bucket}}}"
+    mounted = _GOOD.replace("gs://example-bucket/x", url).replace(
+        "resources:", "volumeMounts: [{name: kept, mountPath: /mnt/a}], resources:"
+    )
+    mounted = mounted.replace("containers: [", f"volumes: [{volume}], containers: [")
+    told = patch(mounted, "job.yaml").by_hand
+    assert any("which no bucket is mounted at" in one for one in told) is not lasts

@@ -11,7 +11,7 @@ _ABSENT = re.compile(
 )
 # What they say when they could not ask at all, though in words of the above: "executable gke-gcloud-auth-plugin not
 # found", "gcloud crashed (FileNotFoundError)", "context was not found", "(or it may not exist)". No answer, then.
-NO_ANSWER_SAYS = (
+_NO_ANSWER = (
     "executable",
     "crashed",
     "failed to load",
@@ -39,4 +39,4 @@ def says_absent(errors: str, argv: Sequence[str] = ()) -> bool:
     for word in sorted({part for one in argv for part in re.split(r"[\s/=:@]", one)}, key=len, reverse=True):
         if len(word) > 2:  # a job may be called train-404, its project permission-desk
             said = re.sub(rf"(?<![\w-]){re.escape(word.lower())}(?![\w-])", "", said)
-    return not any(word in said for word in NO_ANSWER_SAYS) and _ABSENT.search(said) is not None
+    return not any(word in said for word in _NO_ANSWER) and _ABSENT.search(said) is not None

@@ -2,6 +2,7 @@
 
 import shlex
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
 from outlast.deploy.cloud_run.manifest import VOLUME
@@ -37,6 +38,13 @@ class _Manifest:
     text: str
     changes: list[str] = field(default_factory=list)
     by_hand: list[str] = field(default_factory=list)
+    _loaded: tuple[str, list[Any]] | None = None
+
+    def documents(self, file: str) -> list[Any]:
+        """What it holds now; parsed once for each text that it has had."""
+        if self._loaded is None or self._loaded[0] != self.text:
+            self._loaded = (self.text, load_documents(self.text, file))
+        return self._loaded[1]
 
 
 def patch(text: str, file: str, described: Description | None = None) -> Patched:
@@ -44,14 +52,14 @@ def patch(text: str, file: str, described: Description | None = None) -> Patched
 
     Raises SettingsError for a text that is no YAML, or holds no job of Cloud Run.
     """
-    documents = load_documents(text, file)
+    found = _Manifest(text)
+    documents = found.documents(file)
     jobs = [number for number, one in enumerate(documents) if _is_job(one)]
     if not jobs:
         says = f"`outlast lint {file}` says what to change by hand"
         if any(isinstance(one, dict) and one.get("kind") in _OF_KUBERNETES for one in documents):
             says = f"it is for Kubernetes: `outlast deploy gke --patch {file}`"
         raise SettingsError(f"{file}: there is no Job of run.googleapis.com/v1 in it, so nothing is changed; {says}")
-    found = _Manifest(text)
     for number in jobs:
         _Patch(found, file, number, described).run()
     return Patched(found.text, tuple(found.changes), tuple(found.by_hand))
@@ -83,7 +91,7 @@ class _Patch:
 
     def at(self, *path: str | int) -> Any:
         """The value there now, None where there is none."""
-        return at(load_documents(self.found.text, self.file)[self.document], path)
+        return at(self.found.documents(self.file)[self.document], path)
 
     def set(self, path: tuple[str | int, ...], value: object, why: str) -> None:
         self.found.text = set_in(self.found.text, path, value, document=self.document, file=self.file)
@@ -182,7 +190,8 @@ class _Patch:
         self._writable()
         said = env.get("OUTLAST_URL")
         if said is not None:
-            if "://" not in str(said) and not any(str(said).startswith(path) for path in self._lasting_mounts()):
+            where = PurePosixPath(str(said))
+            if "://" not in str(said) and not any(where.is_relative_to(path) for path in self._lasting_mounts()):
                 self.found.by_hand.append(f"OUTLAST_URL is {said}, which no bucket is mounted at: it is memory")
             return
         bucket = None if self.described is None else self.described.bucket
