@@ -25,7 +25,7 @@ from outlast.ranks.bond import Bond
 from outlast.ranks.fate import Parted, RanksDiffer
 from outlast.ranks.following import MemberAttempt
 from outlast.ranks.journal import MemberJournal
-from outlast.ranks.leader import Heard, Leader
+from outlast.ranks.leader import Ears, Leader
 from outlast.ranks.leading import LedRanks
 from outlast.ranks.member import Member
 from outlast.ranks.messages import (
@@ -70,7 +70,7 @@ class Told:
         return self.bonds[-1]
 
     def leader(self) -> Leader:
-        return Leader(self.bond(0), {}, Heard(self.wished, self.stands))
+        return Leader(self.bond(0), {}, Ears(self.wished, self.stands))
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ class OutlastCallback(Callback):
         if self.job is not None:
             raise second_run("fit()")
         if trainer.world_size != 1:
-            refuse(f"{trainer.world_size} processes: jobs of several processes are not supported yet")
+            refuse(f"{trainer.world_size} processes: this callback is for one, and outlast.Job for several")
         if trainer.ckpt_path is not None:
             refuse(f"ckpt_path={str(trainer.ckpt_path)!r}: outlast resumes by itself; leave it out")
 

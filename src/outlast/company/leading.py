@@ -10,7 +10,7 @@ from outlast.notices import Notice
 from outlast.options import Options
 from outlast.ports import Store
 from outlast.ranks.fate import Parted
-from outlast.ranks.leader import Heard, Leader
+from outlast.ranks.leader import Ears, Leader
 from outlast.ranks.leading import LedRanks
 from outlast.ranks.messages import Claimed, Finished, Leave, Started
 from outlast.ranks.world import World
@@ -24,7 +24,7 @@ class Leading(Telling):
 
     def __init__(self, world: World, around: Surroundings, host: Host) -> None:
         super().__init__(world, around, host)
-        self._leader = Leader(self.bond, agreed_on(host.options), Heard(host.hearing.save_wished, self.take_standing))
+        self._leader = Leader(self.bond, agreed_on(host.options), Ears(host.hearing.save_wished, self.take_standing))
         self._led: LedRanks | None = None
         host.saves.together = self
 

@@ -38,7 +38,7 @@ def refuse_unreadable(value: jax.Array) -> None:
     if value.is_deleted():
         raise Unsupported("it was deleted, or donated to a computation; keep what that returned")
     if not value.is_fully_addressable:
-        raise Unsupported("parts of it lie on devices of other processes; several ranks are not supported yet")
+        raise Unsupported("parts of it lie on devices of other processes, and only whole arrays are saved")
 
 
 def key_facts(value: jax.Array) -> tuple[str, tuple[int, ...]]:

@@ -47,7 +47,7 @@ _ALIKE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Ears:
     """Whoever is told what members say; methods, held weakly. `on_standing`: a rank, and all that it hears."""
 
     on_wish: Callable[[bool], None]
@@ -57,7 +57,7 @@ class Heard:
 class Leader:
     """The connections of rank 0, one for each member. Public methods are for the loop's thread and the saver's."""
 
-    def __init__(self, bond: Bond, agreed_on: Mapping[str, str], heard: Heard) -> None:
+    def __init__(self, bond: Bond, agreed_on: Mapping[str, str], heard: Ears) -> None:
         self.bond = bond
         self._agreed_on = dict(agreed_on)
         self._on_wish, self._on_standing = WeakMethod(heard.on_wish), WeakMethod(heard.on_standing)
