@@ -30,7 +30,7 @@ FLOOR_OF = {
     "ranks": "parts",
     "planning": "parts",
     "job": "engine", "options": "engine", "loops": "engine", "driven": "engine", "session": "engine",
-    "hearing": "engine", "restoring": "engine",
+    "hearing": "engine", "restoring": "engine", "joining": "engine",
     "account": "engine", "leaving": "engine", "costs": "engine", "lessons": "engine",
     "saves": "engine", "saver": "engine", "wanted": "engine", "lazy": "engine", "copies": "engine",
     "company": "engine",

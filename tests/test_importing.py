@@ -80,9 +80,16 @@ def test_importing_outlast_loads_nothing_heavy_and_touches_nothing(tmp_path: Pat
     assert not HEAVY & set(seen["modules"])  # type: ignore[call-overload]  # JSON has no types
 
 
-def test_a_job_in_a_folder_loads_no_cloud_client(tmp_path: Path) -> None:
+# What ranks say to each other, and how: a single process starts without it.
+OF_SEVERAL = {
+    "outlast.ranks.messages", "outlast.ranks.wire", "outlast.ranks.leader", "outlast.ranks.member",
+    "outlast.company.leading", "outlast.company.following", "outlast.joining",
+}  # fmt: skip
+
+
+def test_a_job_in_a_folder_loads_no_cloud_client_and_nothing_of_ranks(tmp_path: Path) -> None:
     work = "import outlast; job = outlast.Job('checkpoints', state={'n': 0}); list(job.steps(2))"
-    clients = {"obstore", "google", "requests", "urllib3", "boto3", "azure"}
+    clients = {"obstore", "google", "requests", "urllib3", "boto3", "azure", *OF_SEVERAL}
     code = f"{work}\nimport sys; print(sorted({clients!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "[]"

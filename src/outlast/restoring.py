@@ -1,24 +1,25 @@
-"""The start of a job: an attempt is claimed, or joined, and the state of the newest good checkpoint comes back."""
+"""The start of a job: an attempt is claimed, and the state of the newest good checkpoint comes back."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from outlast.account import Account, Told
 from outlast.checkpoint.attempt import Attempt
 from outlast.checkpoint.read import OpenCheckpoint
 from outlast.checkpoint.runs import Finish, find_or_start_run, finish_of, mark_store
 from outlast.checkpoint.starting import StartRequest
-from outlast.company import Company, Following, Leading
-from outlast.errors import BadObject, ExitingError, StoreUnreachable
+from outlast.company import Alone, Company
 from outlast.options import Options
 from outlast.ports import Store
-from outlast.ranks.messages import Started, Tried, TryCheckpoint
 from outlast.saver import AnyAttempt
 from outlast.settings import SUPERVISED_EXECUTION, Surroundings
 from outlast.state.parts import Accepted, Resumed, UserState
 from outlast.state.randomness import RandomState
+
+if TYPE_CHECKING:
+    from outlast.company.leading import Leading
 
 
 class Starting(Told, Protocol):
@@ -52,12 +53,19 @@ class Begun:
 
 def start(host: Starting, company: Company, store: Store, stack: ExitStack) -> Begun:
     """Starts an attempt, or takes part in that of rank 0; what is opened is on the stack."""
-    if isinstance(company, Following):
-        return _join(host, company, store, stack)
+    if isinstance(company, Alone):
+        return _claim(host, None, store, stack)
+    from outlast.company.leading import Leading  # noqa: PLC0415 - a single process starts without all this
+    from outlast.joining import join  # noqa: PLC0415 - as above
+
+    return _claim(host, company, store, stack) if isinstance(company, Leading) else join(host, company, store, stack)
+
+
+def _claim(host: Starting, leading: "Leading | None", store: Store, stack: ExitStack) -> Begun:
     options, around = host.options, host.around
     mark_store(store)
-    if isinstance(company, Leading):
-        company.gather(store, options, host.raise_if_noticed)
+    if leading is not None:
+        leading.gather(store, options, host.raise_if_noticed)
     execution = around.identity.execution or around.env.get(SUPERVISED_EXECUTION) or None
     asked = options.run_request(around.identity, execution)
     place = find_or_start_run(store, asked, around.clock).task(around.identity.task)
@@ -70,41 +78,18 @@ def start(host: Starting, company: Company, store: Store, stack: ExitStack) -> B
     )
     finish = finish_of(store, place)
     attempt = Attempt.claim(store, request, around)
-    if isinstance(company, Leading):
-        company.claimed(attempt)
-    restoring = _Restoring(host, attempt, Account(attempt, host, around, options.on_drift))
+    if leading is not None:
+        leading.claimed(attempt)
+    restoring = Restoring(host, attempt, Account(attempt, host, around, options.on_drift))
     opened = attempt.open_newest_good(stack, restoring.accept, host.raise_if_noticed)
     if finish is not None and (opened is None or finish.commit != opened.record.name):
         finish = None
-    if isinstance(company, Leading):
-        company.started("" if opened is None else place.commit(opened.record.name), finish)
+    if leading is not None:
+        leading.started("" if opened is None else place.commit(opened.record.name), finish)
     return restoring.begun(opened, finish)
 
 
-def _join(host: Starting, company: Following, store: Store, stack: ExitStack) -> Begun:
-    attempt = company.join(store, host.options, host.raise_if_noticed)
-    # Rank 0 sees to the drift.
-    restoring = _Restoring(host, attempt, Account(attempt, host, host.around, "tell"))
-    opened = None
-    while not isinstance(order := company.order(host.raise_if_noticed), Started):
-        assert isinstance(order, TryCheckpoint)
-        try:
-            opened = attempt.open(order.path, stack, restoring.accept, host.raise_if_noticed)
-        except (BadObject, StoreUnreachable) as error:
-            company.say(Tried(order.path, str(error), 0))
-        except ExitingError as error:
-            company.say(Tried(order.path, str(error), error.exit_code))
-            raise
-        else:
-            company.say(Tried(order.path, "", 0))
-    found = opened if order.path else None
-    finish = None
-    if found is not None and order.finished:
-        finish = Finish(found.record.name, None if order.total < 0 else order.total)
-    return restoring.begun(found, finish)
-
-
-class _Restoring:
+class Restoring:
     """One restore, of the newest checkpoint that is accepted. Made when it begins."""
 
     def __init__(self, host: Starting, attempt: AnyAttempt, account: Account) -> None:

@@ -2,13 +2,15 @@
 
 import threading
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from outlast.checkpoint.attempt import Attempt, Superseded, Wishes
 from outlast.checkpoint.places import CommitName
 from outlast.clock import Clock
 from outlast.errors import CheckpointCorrupt, StoreUnreachable
-from outlast.ranks.following import MemberAttempt
+
+if TYPE_CHECKING:  # a single process loads nothing of what several say to each other
+    from outlast.ranks.following import MemberAttempt
 
 # How fast a save is written beside the training, unless there is a hurry: so that it takes little of the machine, and
 # still ends soon.
@@ -18,7 +20,7 @@ _LONGEST_BURST_SECONDS = 0.05
 
 Mark = tuple[int, int, int]
 # What a save is made of: an attempt, or the share that one of several processes has in it.
-AnyAttempt = Attempt | MemberAttempt
+AnyAttempt: TypeAlias = "Attempt | MemberAttempt"
 # How a save is read back: beside what follows; whole, before it counts; only looked at, since the process leaves; or as
 # another process says.
 Check = Literal["beside", "whole", "glance", "told"]

@@ -46,7 +46,7 @@ from outlast.ranks.messages import (
 )
 from outlast.ranks.wire import Closed, Connection
 from outlast.ranks.world import World
-from outlast.restoring import _Restoring
+from outlast.restoring import Restoring
 from outlast.state.parts import Progress
 from outlast.state.randomness import RandomState
 
@@ -347,7 +347,7 @@ def test_a_rank_that_was_not_there_goes_on_at_the_same_border_as_the_others() ->
     account: Any = SimpleNamespace(stopwatch=lambda: lambda: 0.0)
     session: Any = SimpleNamespace(claimed=lambda *_: None, around=SimpleNamespace(rank=2))
     attempt: Any = None
-    restoring = _Restoring(session, attempt, account)
+    restoring = Restoring(session, attempt, account)
     accepted: Any = SimpleNamespace(restore=lambda: resumed)
     restoring._accepted = accepted
     opened: Any = SimpleNamespace(rank=0)

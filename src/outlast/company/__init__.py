@@ -6,16 +6,17 @@ rank 0 decides as that of a single process does and tells the others, whose sess
 
 from outlast.company.alone import Alone
 from outlast.company.doors import Company, Host
-from outlast.company.following import Following
-from outlast.company.leading import Leading
 from outlast.ranks.world import World
 from outlast.settings import Surroundings
 
-__all__ = ["Company", "Following", "Host", "Leading", "company_of"]
+__all__ = ["Alone", "Company", "Host", "company_of"]
 
 
 def company_of(world: World | None, around: Surroundings, host: Host) -> Company:
     """The company of a process in this world, None for none."""
     if world is None:
         return Alone(host, around)
+    from outlast.company.following import Following  # noqa: PLC0415 - a single process starts without all this
+    from outlast.company.leading import Leading  # noqa: PLC0415 - as above
+
     return Leading(world, around, host) if world.leads else Following(world, around, host)

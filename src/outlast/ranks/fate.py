@@ -1,9 +1,12 @@
 """What it means for the others that one rank has left: the rules alone."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from outlast.errors import EXIT_HUMAN, EXIT_RETRY, ExitingError
-from outlast.ranks.messages import Gone
+
+if TYPE_CHECKING:  # a single process has a fate, and no messages
+    from outlast.ranks.messages import Gone
 
 
 class RanksApart(ExitingError):
@@ -38,7 +41,7 @@ class Parted(Exception):
         self.fate = fate
 
 
-def fate_after(gone: Gone, interrupted_code: int) -> Fate | None:
+def fate_after(gone: "Gone", interrupted_code: int) -> Fate | None:
     """None where that one has done all it had to."""
     who = f"rank {gone.rank}"
     if gone.how == "finished":
