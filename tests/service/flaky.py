@@ -70,12 +70,12 @@ class FlakyProxy:
                 if self.not_implemented and data.startswith(self.not_implemented.encode()):
                     client.sendall(_NOT_IMPLEMENTED)
                     break
-                server.sendall(data)
                 passed += len(data)
-                with self._lock:
+                with self._lock:  # before it goes on: who has the answer finds the request counted
                     self.bytes_up += len(data)
                     if data.partition(b" ")[0] in _METHODS:
                         self.requests.append(b" ".join(data.split(b" ", 2)[:2]).decode())
+                server.sendall(data)
                 if passed > self.cut_requests_after > 0 and self._take("cut_requests_times"):
                     break
         _close(client, server)
