@@ -22,7 +22,7 @@ FLOOR_OF = {
     "sqlite_errors": "words",
     "postgresql": "words", "yaml_keys": "words", "paging": "words", "drift": "parts",
     "ports": "seams", "items": "seams", "disruptions": "seams", "limits": "seams", "registry": "seams",
-    "rehearsal_place": "seams",
+    "rehearsal_place": "seams", "sharding": "seams",
     "settings": "seams",
     "stores": "adapters", "queues": "adapters", "sinks": "adapters", "platforms": "adapters", "frameworks": "adapters",
     "sources": "adapters",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from outlast.firmware import Firmware
+from outlast.sharding import Sharder
 
 Bytes = bytes | bytearray | memoryview
 
@@ -325,6 +326,11 @@ class Framework(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def sharder(self) -> Sharder | None:
+        """What knows arrays that are divided among processes; None where there can be none."""
+        ...
 
     def owns(self, value: object) -> bool:
         """Whether this is an array, tensor or array scalar of the framework."""

@@ -4,7 +4,7 @@ import json
 import mmap
 import threading
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -23,9 +23,12 @@ from outlast.checkpoint.record import (
     load_record,
     parsed_leaves,
 )
+from outlast.checkpoint.shards import Shards, Stored
 from outlast.errors import BadObject, CheckpointCorrupt, ObjectMissing, StoreUnreachable
 from outlast.garbage import collector_at_rest
 from outlast.ports import ArraySpec, OpenObject, Pace, ScatteringObject, Store, full_speed
+from outlast.sharding import Box
+from outlast.state.scalars import Node
 from outlast.threads import in_parallel, nothing
 
 _PIECES_AT_ONCE = 4
@@ -55,8 +58,10 @@ class OpenCheckpoint:
         *,
         threads: int,
         meanwhile: Callable[[], None],
+        others: Callable[[], Iterable["OpenCheckpoint"]] = tuple,
     ) -> None:
         self.record, self.rank = record, image.rank
+        self._shards = Shards(lambda: (one.stored for one in (self, *others())), threads=threads)
         self._image = image
         self._reader = _Reader(record, self._image, files, threads=threads, meanwhile=meanwhile)
         with collector_at_rest():
@@ -99,6 +104,22 @@ class OpenCheckpoint:
         """The bytes of a leaf as the store has them, read and verified now."""
         leaf = self.leaves[index]
         return self._reader.read_range(leaf.offset, leaf.bytes)
+
+    @property
+    def stored(self) -> Stored:
+        """What is read of it for a box of an array that is divided among ranks."""
+        return Stored(self.tree, self.leaves, self._part)
+
+    def read_box(self, node: Node, box: Box) -> memoryview:
+        """The bytes of a box of an array, from whichever ranks have it, in memory that nobody else has.
+
+        The node is one of this tree: of a divided array, or of one that is here as a whole. Raises CheckpointCorrupt,
+        StoreUnreachable.
+        """
+        return self._shards.read(node, self.stored, box)
+
+    def _part(self, index: int, start: int, size: int) -> memoryview:
+        return self._reader.read_range(self.leaves[index].offset + start, size)
 
     def _read_table(self) -> tuple[LeafPlace, ...]:
         if self._image.table is not None:
@@ -324,10 +345,18 @@ def open_checkpoint(
 def open_image(
     store: Store, record: CommitRecord, rank: int, *, between_chunks: Callable[[], None] = nothing
 ) -> Iterator[OpenCheckpoint]:
-    """The same by a record that was read."""
+    """The same by a record that was read. The images of other ranks are opened when they are needed."""
     image = record.image_of(rank)
-    with _opened(store, record, image) as files:
-        yield OpenCheckpoint(record, image, files, threads=store.traits.parallel, meanwhile=between_chunks)
+    with ExitStack() as stack:
+
+        def others() -> Iterator[OpenCheckpoint]:
+            for one in record.images:
+                if one.rank != rank:
+                    yield stack.enter_context(open_image(store, record, one.rank, between_chunks=between_chunks))
+
+        files = stack.enter_context(_opened(store, record, image))
+        threads = store.traits.parallel
+        yield OpenCheckpoint(record, image, files, threads=threads, meanwhile=between_chunks, others=others)
 
 
 def verify_data(

@@ -24,6 +24,7 @@ class JaxFramework:
     """
 
     name: Final = "jax"
+    sharder: Final = None
 
     def owns(self, value: object) -> bool:
         """Arrays and typed keys; what jax.numpy calls a scalar type makes arrays, too."""

@@ -18,6 +18,7 @@ class NumpyFramework:
     """Meets ports.Framework. A memory map counts as the array that it shows; other subclasses are refused."""
 
     name: Final = "numpy"
+    sharder: Final = None
 
     def owns(self, value: object) -> bool:
         """Arrays and array scalars, those of ml_dtypes among them."""

@@ -1,6 +1,7 @@
 """Torch tensors, parameters and random generators as bytes and plain values, and back."""
 
 import math
+import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from outlast.frameworks.torch_memory import (
     window,
 )
 from outlast.ports import ArrayFacts, ArraySpec, Unsupported
+from outlast.sharding import Sharder
 
 Tensor = torch.Tensor
 
@@ -28,6 +30,18 @@ class TorchFramework:
     """Meets ports.Framework, for tensors and parameters on one device with their values in memory."""
 
     name: Final = "torch"
+
+    def __init__(self) -> None:
+        self._sharder: Sharder | None = None
+
+    @property
+    def sharder(self) -> Sharder | None:
+        """Of DTensors, once the program has imported what makes them."""
+        if self._sharder is None and "torch.distributed.tensor" in sys.modules:
+            from outlast.frameworks.torch_sharded import TorchSharder  # noqa: PLC0415 - most programs have no DTensors
+
+            self._sharder = TorchSharder()
+        return self._sharder
 
     def owns(self, value: object) -> bool:
         """Tensors of every kind, also those that `spec` refuses."""

@@ -77,9 +77,9 @@ class LazyCopy:
     def _held(self) -> Iterable[Tensor]:
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
-                yield from group["params"]
+                yield from map(_own, group["params"])
             for state in optimizer.state.values():
-                yield from (one for one in state.values() if isinstance(one, Tensor))
+                yield from (_own(one) for one in state.values() if isinstance(one, Tensor))
 
     def _before_step(self, _optimizer: object, _args: object, _kwargs: object) -> None:
         # An error of the copy is no reason to fail the user's step: `result` tells it.
@@ -122,6 +122,12 @@ def _same_bytes(one: memoryview, other: memoryview) -> bool:
     first, second = (ctypes.addressof(ctypes.c_ubyte.from_buffer(each)) for each in (one, other))
     starts = range(0, one.nbytes, _PIECE_BYTES)
     return all(compare(first + start, second + start, min(_PIECE_BYTES, one.nbytes - start)) == 0 for start in starts)
+
+
+def _own(value: Tensor) -> Tensor:
+    """The memory of this process, where a tensor is divided among several."""
+    to_local = getattr(value.detach(), "to_local", None)
+    return value if to_local is None else to_local()
 
 
 def _may_wait(value: Tensor) -> bool:

@@ -11,8 +11,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from outlast.errors import StateUnsupported
 from outlast.ports import ArrayFacts, ArraySpec, Framework, Unsupported
+from outlast.sharding import Sharder, Sharding
 from outlast.state.scalars import TO_NODE, Node
-from outlast.state.shape import Ground, Standing, class_name
+from outlast.state.shape import Ground, Standing, class_name, written_class
+from outlast.state.sharded import sharded_node
 from outlast.state.snapshot import LeafTable, Pile, Snapshot, raw_spec
 
 _INLINE_BYTES = 1024  # longer bytes become leaves of their own
@@ -216,6 +218,9 @@ class Capture:
     def _object(self, path: str, value: Any) -> Node:
         for framework in self._frameworks:
             if framework.owns(value):
+                sharding = framework.sharder and framework.sharder.sharding(value)
+                if framework.sharder and sharding:
+                    return self._sharded(path, framework, framework.sharder, value, sharding)
                 self._lookers[type(value)] = framework, framework.looker()
                 return self._array(path, value)
             if framework.owns_generator(value):
@@ -227,7 +232,7 @@ class Capture:
         if isinstance(value, type):
             raise StateUnsupported(f"{path} is a class ({class_name(value)}), not a value")
         if isinstance(value, Stateful):
-            self._stand(path, Standing.stateful(value), needed=True)
+            self._stand(path, Standing.stateful(written_class(value, self._frameworks)), needed=True)
             self.made.objects.append(value)
             return self._once(path, id(value), value, self._stateful)
         return self._structured(path, value)
@@ -252,6 +257,28 @@ class Capture:
             return again
         return {"$": "array", "leaf": self._add_leaf(path, framework, value, spec, nbytes)}
 
+    def _sharded(self, path: str, framework: Framework, sharder: Sharder, value: Any, sharding: Sharding) -> Node:
+        """An array of which this process holds a part: leaves of that part, and where it lies in the whole."""
+        look, arrays = framework.looker(), sharder.arrays(value)
+        facts = [look(array) for array in arrays]
+        if self._require_finite and not all(map(framework.is_finite, arrays)):
+            raise StateUnsupported(f"{path} has elements that are not finite, which require_finite=True refuses")
+        self.made.sharded[path] = sharding
+        if self._inside_object:
+            self.made.inside[path] = sharding.dtype
+        else:
+            self._stand(path, Standing.divided(framework.name, sharding))
+            self.made.sharing.spans += [(*one.span, path, one.key) for one in facts if one.span is not None]
+        key = (framework.name, sharding.shape, sharding.boxes, *(one.key for one in facts))
+        again = self._met_again(path, key, value, changeable=True)
+        if again is not None:
+            return again
+        leaves = [
+            {"$": "array", "leaf": self._add_leaf(path, framework, array, one.spec, one.nbytes)}
+            for array, one in zip(arrays, facts, strict=True)
+        ]
+        return sharded_node(path, framework.name, sharding, leaves)
+
     def _generator(self, path: str, framework: Framework, value: Any) -> Node:
         self._stand(path, Standing.generator(value), needed=True)
         self.made.generators[path] = (framework, value)
@@ -267,7 +294,7 @@ class Capture:
 
     def _stateful(self, path: str, value: Stateful) -> Node:
         state = self.detached(f"{path}.state_dict()", value.state_dict())
-        return {"$": "stateful", "class": class_name(type(value)), "v": state}
+        return {"$": "stateful", "class": class_name(written_class(value, self._frameworks)), "v": state}
 
     def detached(self, path: str, value: object) -> Node:
         """The node of a value that is handed over as a whole at the restore: nothing of it stands in the program."""
@@ -277,6 +304,7 @@ class Capture:
         inner._first_leaf, inner._piles = self._first_leaf, self._piles
         inner._open, inner._alive, inner.made.classes = self._open, self._alive, self.made.classes
         inner.made.inside, inner.made.sharing = self.made.inside, self.made.sharing
+        inner.made.sharded = self.made.sharded
         inner._ground = self._ground and Ground(classes=self._ground.classes)
         inner._inside_object = True
         return inner._node(path, value)

@@ -11,6 +11,7 @@ from outlast.errors import CheckpointCorrupt, SettingsError, StateMismatch, Stat
 from outlast.garbage import collector_at_rest
 from outlast.ports import ArraySpec, Framework, LazyCopy
 from outlast.registry import framework_named, frameworks_in_use
+from outlast.sharding import Box
 from outlast.state.capture import Capture
 from outlast.state.loaders import LoaderMemory
 from outlast.state.randomness import Randomness, RandomState
@@ -87,6 +88,10 @@ class Readable(Protocol):
         A leaf is asked for once, but for one that went to a target and has another name elsewhere, and for one of a
         part that is registered late and shares it.
         """
+        ...
+
+    def read_box(self, node: Node, box: Box) -> memoryview:
+        """The bytes of a box of an array of the tree, as read_leaf gives them; raises as `load` does."""
         ...
 
 
@@ -251,7 +256,7 @@ class UserState:
             return self._accept(opened)
 
     def _accept(self, opened: Readable) -> Accepted:
-        restorer = Restorer(opened.specs, opened.read_leaf, ground=self._ground, framework=_framework)
+        restorer = Restorer(opened.specs, opened.read_leaf, opened.read_box, ground=self._ground, framework=_framework)
         try:
             saved = dict(opened.tree["parts"])
             makes = {name: self._plan(restorer, name, node) for name, node in saved.items() if name in self.parts}

@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from outlast.errors import StateMismatch
-from outlast.ports import ArraySpec, Framework, Unsupported
+from outlast.ports import ArraySpec, Framework
 from outlast.state.capture import FACTORIES, Stateful, load
 from outlast.state.filling import Filling
 from outlast.state.scalars import FROM_NODE, Node
-from outlast.state.shape import Ground, Standing, class_name
-
-Make = Callable[[], Any]
-ReadLeaf = Callable[[int], memoryview]
+from outlast.state.shape import Ground, Standing, class_name, written_class
+from outlast.state.sharded import Divided, ReadBox, ReadLeaf, Saved, identity
+from outlast.state.steps import Make, all_done, faithful, refill_list
 
 _DICTS: dict[str, type] = {"OrderedDict": OrderedDict, "Counter": Counter, "dict": dict}
 
@@ -33,7 +32,8 @@ ABSENT = Absent()
 
 
 class Restorer:
-    """Restores named values of one checkpoint. `specs` gives what each leaf is; `read` its verified bytes.
+    """Restores named values of one checkpoint. `specs` gives what each leaf is; `read` its verified bytes, and
+    `read_box` those of a part of an array.
 
     `filling` knows which leaves the planned steps need, and where some of them should be read to before.
     """
@@ -42,6 +42,7 @@ class Restorer:
         self,
         specs: Sequence[ArraySpec],
         read: ReadLeaf,
+        read_box: ReadBox,
         *,
         ground: Ground,
         framework: Callable[[str], Framework | None],
@@ -57,6 +58,7 @@ class Restorer:
         self._inside: dict[str, Any] = {}  # arrays of objects that are filled without load_state_dict
         self._kept_arrays: dict[str, Any] = {}  # of objects, which load_state_dict may be given
         self.filling = Filling(read)
+        self._divided = Divided(ground, self.filling, read, read_box)
 
     def plan(self, path: str, node: Node, template: Any = ABSENT) -> Make:
         """Checks a node against what stands in the program; the returned step restores it and gives the value.
@@ -80,12 +82,11 @@ class Restorer:
             return lambda: node
         kind = node.get("$")
         if kind is not None and "leaf" in node:
-            if not 0 <= node["leaf"] < len(self._specs):
-                raise IndexError(f"{path} has leaf {node['leaf']}, which the checkpoint lacks")
-            if node["leaf"] in self._named:  # never written so, and a small checkpoint could fill all memory with it
-                raise ValueError(f"{path} has leaf {node['leaf']}, which another value has already")
-            self._named.add(node["leaf"])
-            self.filling.need(node["leaf"])
+            self._name(path, node["leaf"])
+            if kind == "array" and self._divided.concerns(path, self._specs[node["leaf"]]):
+                kind = "sharded"
+            else:
+                self.filling.need(node["leaf"])
         if kind is None:
             return self._kept(path, node, template, self._dict(path, node.items(), dict, template))
         if kind in FROM_NODE and "leaf" not in node:
@@ -97,6 +98,14 @@ class Restorer:
         if builder is None:
             raise StateMismatch(f"{path} is of kind {kind!r}, which this version of outlast does not know")
         return self._kept(path, node, template, builder(self, path, node, template))
+
+    def _name(self, path: str, leaf: int) -> None:
+        """A node refers to a leaf."""
+        if not 0 <= leaf < len(self._specs):
+            raise IndexError(f"{path} has leaf {leaf}, which the checkpoint lacks")
+        if leaf in self._named:  # never written so, and a small checkpoint could fill all memory with it
+            raise ValueError(f"{path} has leaf {leaf}, which another value has already")
+        self._named.add(leaf)
 
     def _kept(self, path: str, node: Node, template: Any, make: Make) -> Make:
         """Remembers what came out, for later references to it."""
@@ -142,7 +151,7 @@ class Restorer:
         for name in ("torch", "numpy"):
             framework = self._framework_named(name)
             if framework and framework.owns(first) and framework.owns(second):
-                return framework.alias_key(first) == framework.alias_key(second)
+                return identity(framework, first) == identity(framework, second)
         return False
 
     # --- containers ---------------------------------------------------------------------------------
@@ -156,9 +165,9 @@ class Restorer:
 
     def _list(self, path: str, nodes: list[Node], template: Any) -> Make:
         if not any(isinstance(node, dict | list) for node in nodes):
-            return lambda: _refill_list(template, list(nodes))
+            return lambda: refill_list(template, list(nodes))
         makes = self._items(path, nodes, template if type(template) is list else ())
-        return lambda: _refill_list(template, [make() for make in makes])
+        return lambda: refill_list(template, [make() for make in makes])
 
     def _tuple(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
         makes = self._items(path, node["v"], template if type(template) is tuple else ())
@@ -265,24 +274,34 @@ class Restorer:
         saved = Standing.array(spec)
         if self._expect(path, saved):
             return self.filling.step(framework, template, node["leaf"])
-        inside = self._ground.inside.get(path)
-        if inside is not None and inside != spec.dtype:  # load_state_dict would cast without a word
-            raise StateMismatch(f"{path} is {inside} in the program, {spec.dtype} in the checkpoint; nothing is cast")
+        self._refuse_cast(path, spec.dtype)
         assigned = self._ground.assigned.get(path)
         if assigned is not None and assigned != saved:
             raise StateMismatch(f"{path} is a {assigned.what} in the program and a {saved.what} in the checkpoint")
         standing = template if framework.owns(template) else None
 
-        def make() -> Any:
-            try:
-                return framework.adopt(spec, self._read(node["leaf"]), standing)
-            except Unsupported as error:
-                raise StateMismatch(f"{path} cannot be restored: {error}") from error
-
+        make = faithful(path, lambda: framework.adopt(spec, self._read(node["leaf"]), standing))
         kept = self._kept_arrays.get(path)
         if kept is not None and framework.owns(kept) and framework.spec(kept) == spec:
             return self.filling.offer(framework, kept, node["leaf"], make)
         return make
+
+    def _sharded(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
+        """An array that was or is divided among processes."""
+        saved = Saved.of(node, self._specs.__getitem__)
+        if node["$"] == "sharded":
+            for leaf in saved.leaves:
+                self._name(path, leaf)
+        self._expect(path, Standing.array(ArraySpec(saved.framework, saved.dtype, saved.shape)))
+        self._refuse_cast(path, saved.dtype)
+        device = self._specs[saved.leaves[0]].extra.get("device") if saved.leaves else None
+        framework = self._framework(path, saved.framework)
+        return faithful(path, self._divided.step(path, node, saved, framework, template, device=device))
+
+    def _refuse_cast(self, path: str, dtype: str) -> None:
+        inside = self._ground.inside.get(path)
+        if inside is not None and inside != dtype:  # load_state_dict would cast without a word
+            raise StateMismatch(f"{path} is {inside} in the program, {dtype} in the checkpoint; nothing is cast")
 
     # --- objects ------------------------------------------------------------------------------------
 
@@ -304,13 +323,10 @@ class Restorer:
         state = self._plan(f"{path}.state", node["v"], ABSENT)
 
         def make() -> Any:
-            try:
-                framework.set_generator_state(template, state())
-            except Unsupported as error:
-                raise StateMismatch(f"{path} cannot be restored: {error}") from error
+            framework.set_generator_state(template, state())
             return template
 
-        return make
+        return faithful(path, make)
 
     def _python_random(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
         fresh = random.Random()  # noqa: S311 - a training job draws from it, no secret does
@@ -327,18 +343,18 @@ class Restorer:
     def _stateful(self, path: str, node: Mapping[str, Any], template: Any) -> Make:
         if not isinstance(template, Stateful) or path not in self._ground.standing:
             raise StateMismatch(f"{path} is a {node['class']} in the checkpoint; the program has no such object there")
-        if class_name(type(template)) != node["class"]:
-            raise StateMismatch(
-                f"{path} is a {node['class']} in the checkpoint and a {class_name(type(template))} in the program"
-            )
-        self._met.add(path)
         framework = self._framework_named("torch")
+        kind = class_name(written_class(template, [framework] if framework else []))
+        if kind != node["class"]:
+            raise StateMismatch(f"{path} is a {node['class']} in the checkpoint and a {kind} in the program")
+        self._met.add(path)
+        self._divided.expect(f"{path}.state_dict()", framework, template)
         kept = framework.kept_arrays(template) if framework else {}
         self._kept_arrays.update((f"{path}.state_dict(){name}", held) for name, held in kept.items())
         state = self._plan(f"{path}.state_dict()", node["v"], ABSENT)
         fills = self._fills(f"{path}.state_dict()", node["v"], template)
         if fills is not None:
-            return lambda: _all_done(fills, template)
+            return lambda: all_done(fills, template)
 
         def make() -> Any:
             try:
@@ -438,18 +454,6 @@ class Restorer:
         return framework
 
 
-def _all_done(steps: Sequence[Make], value: Any) -> Any:
-    for step in steps:
-        step()
-    return value
-
-
-def _refill_list(template: Any, values: list[Any]) -> list[Any]:
-    target: list[Any] = template if type(template) is list else []
-    target[:] = values
-    return target
-
-
 _Builder = Callable[[Restorer, str, Any, Any], Make]
 _BUILDERS: dict[str, _Builder] = {
     "bytes": Restorer._bytes,
@@ -464,6 +468,7 @@ _BUILDERS: dict[str, _Builder] = {
     "bytearray": Restorer._bytearray,
     "array.array": Restorer._array_array,
     "array": Restorer._array,
+    "sharded": Restorer._sharded,
     "generator": Restorer._generator,
     "random.Random": Restorer._python_random,
     "stateful": Restorer._stateful,

@@ -5,12 +5,13 @@ of the same kind, whenever the state is saved; otherwise the save could never be
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from outlast.ports import ArraySpec, Framework
+from outlast.sharding import Sharding
 from outlast.state.sharing import Sharing
 
 
@@ -26,9 +27,14 @@ class Standing:
         return _array(spec.framework, spec.dtype, spec.shape)
 
     @classmethod
-    def stateful(cls, value: object) -> "Standing":
+    def divided(cls, framework: str, sharding: Sharding) -> "Standing":
+        """An array of which this process holds a part; how it is divided may be another thing at each start."""
+        return _array(framework, sharding.dtype, sharding.shape)
+
+    @classmethod
+    def stateful(cls, kind: type) -> "Standing":
         """An object with load_state_dict; its class must stay."""
-        return cls(f"object of class {class_name(type(value))}")
+        return cls(f"object of class {class_name(kind)}")
 
     @classmethod
     def generator(cls, value: object) -> "Standing":
@@ -45,7 +51,8 @@ def _array(framework: str, dtype: str, shape: tuple[int, ...]) -> Standing:
 class Ground:
     """The in-place values by key path, the classes that stand in the state by name, and what is asked for apart:
     random generators (with their framework; None for the standard library's), objects with load_state_dict, the
-    dtypes of the arrays inside those, and the arrays that are assigned (JAX's, read-only ones)."""
+    dtypes of the arrays inside those, the arrays that are assigned (JAX's, read-only ones), and how arrays are divided
+    among processes, inside objects or not."""
 
     standing: dict[str, Standing] = field(default_factory=dict)
     classes: dict[str, type] = field(default_factory=dict)
@@ -53,6 +60,7 @@ class Ground:
     objects: list[object] = field(default_factory=list)
     inside: dict[str, str] = field(default_factory=dict)
     assigned: dict[str, Standing] = field(default_factory=dict)
+    sharded: dict[str, Sharding] = field(default_factory=dict)
     sharing: Sharing = field(default_factory=Sharing)
     _in_order: list[str] = field(default_factory=list)
 
@@ -77,3 +85,13 @@ class Ground:
 def class_name(kind: type) -> str:
     """A class by module and qualified name."""
     return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def written_class(value: object, frameworks: Iterable[Framework]) -> type:
+    """The class of an object as the program wrote it, whatever a framework has put in its place."""
+    for framework in frameworks:
+        if framework.sharder is not None:
+            kind = framework.sharder.written_class(value)
+            if kind is not type(value):
+                return kind
+    return type(value)

@@ -10,6 +10,7 @@ from itertools import starmap
 from typing import Any
 
 from outlast.ports import Framework, Unsupported
+from outlast.sharding import Sharder, Sharding
 from outlast.state.capture import Capture, Stateful
 from outlast.state.revisit import (
     INLINE_BYTES,
@@ -160,6 +161,9 @@ class _Learner:
             return None
         for framework in self.frameworks:
             if framework.owns(value):
+                sharding = framework.sharder and framework.sharder.sharding(value)
+                if framework.sharder and sharding:
+                    return self._sharded(framework, framework.sharder, value, sharding, node)
                 return self._array(framework, value, node)
         tag = "list" if isinstance(node, list) else node.get("$", "plain")
         if tag == "same":
@@ -175,6 +179,13 @@ class _Learner:
         family.leaves.append(leaf)
         family.outside.append(not self.inside)
         return VisitArray(framework.name, type(value), node)
+
+    def _sharded(self, framework: Framework, sharder: Sharder, value: Any, sharding: Sharding, node: Node) -> Visit:
+        family = self.families.setdefault(framework.name, Family(framework))
+        leaves = [one["leaf"] for one in node["v"]] if node["$"] == "sharded" else [-1] * len(sharding.boxes)
+        family.leaves += leaves
+        family.outside += [not self.inside] * len(leaves)
+        return _VisitSharded(framework.name, sharder, sharding, node)
 
     def _memory(self, value: Any, node: Node) -> Visit:
         self.memory.append(node["leaf"])
@@ -254,6 +265,22 @@ def _state_dict(value: Any) -> Any:
     if not isinstance(value, Stateful):
         raise Changed("an object has lost its state_dict")
     return value.state_dict()
+
+
+@dataclass(frozen=True, slots=True)
+class _VisitSharded:
+    """An array that is divided among processes: its part of this one, and divided as it was."""
+
+    name: str
+    sharder: Sharder
+    sharding: Sharding
+    node: Node
+
+    def again(self, value: Any, found: Found) -> Node:
+        if self.sharder.sharding(value) != self.sharding:
+            raise Changed("an array is divided in another way")
+        found.arrays[self.name] += self.sharder.arrays(value)
+        return self.node
 
 
 @dataclass(frozen=True, slots=True)
