@@ -4,7 +4,7 @@ import ast
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,24 +23,28 @@ def export_file(
 ) -> int:
     """Writes the tensors of a checkpoint to a new file, each verified as it is read; returns how many.
 
+    Of a checkpoint of several ranks they are rank 0's, and the whole of those that are divided among the ranks.
+
     `commit` is the name of its record. Names are the key paths, or with `part` what comes after the part's own (the
     keys of its state_dict). `progress` is told the bytes done and the bytes in all. The file appears whole or not at
     all. Raises SettingsError for a part that is not there, CheckpointCorrupt, ObjectMissing, StoreUnreachable, OSError.
     """
     with open_checkpoint(store, commit) as opened:
-        found = list(_chosen(opened.leaves, part))
+        arrays = [opened.whole(index) for index in range(len(opened.leaves))]
+        leaves = [leaf for leaf, _ in arrays]
+        found = list(_chosen(leaves, part))
         chosen = dict(found)
         if not chosen:
             raise SettingsError(f"the checkpoint has no tensors in part {part!r}")
         if len(chosen) < len(found):
             twice = next(name for name in chosen if [one for one, _ in found].count(name) > 1)
             raise SettingsError(f"two tensors of part {part!r} would be named {twice!r}; export without a part")
-        order = sorted(chosen.values(), key=lambda index: -_stored(opened.leaves[index])[1])
+        order = sorted(chosen.values(), key=lambda index: -_stored(leaves[index])[1])
         names = {index: name for name, index in chosen.items()}
         entries, position = [], 0
         for index in order:
-            dtype, _, shape = _stored(opened.leaves[index])
-            end = position + opened.leaves[index].bytes
+            dtype, _, shape = _stored(leaves[index])
+            end = position + leaves[index].bytes
             entries.append(entry(names[index], dtype, shape, position, end))
             position = end
         unfinished = target.with_name(f".{target.name}-{secrets.token_hex(6)}")
@@ -49,7 +53,7 @@ def export_file(
                 file.write(header(entries))
                 done = 0
                 for index in order:
-                    done += file.write(opened.stored_leaf(index))
+                    done += file.write(arrays[index][1]())
                     progress(done, position)
                 file.flush()
                 os.fsync(file.fileno())
@@ -61,7 +65,7 @@ def export_file(
     return len(order)
 
 
-def _chosen(leaves: tuple[LeafPlace, ...], part: str | None) -> Iterator[tuple[str, int]]:
+def _chosen(leaves: Sequence[LeafPlace], part: str | None) -> Iterator[tuple[str, int]]:
     """(name in the file, index) of each leaf that is wanted; the random state is nobody else's business."""
     root = None if part is None else f"state[{part!r}]"
     for index, leaf in enumerate(leaves):

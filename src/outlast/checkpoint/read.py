@@ -6,7 +6,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
 from operator import itemgetter
@@ -23,12 +23,13 @@ from outlast.checkpoint.record import (
     load_record,
     parsed_leaves,
 )
-from outlast.checkpoint.shards import Shards, Stored
+from outlast.checkpoint.shards import Shards, Stored, sharded_nodes
 from outlast.errors import BadObject, CheckpointCorrupt, ObjectMissing, StoreUnreachable
 from outlast.garbage import collector_at_rest
 from outlast.ports import ArraySpec, OpenObject, Pace, ScatteringObject, Store, full_speed
 from outlast.sharding import Box
 from outlast.state.scalars import Node
+from outlast.state.sharded import numbers
 from outlast.threads import in_parallel, nothing
 
 _PIECES_AT_ONCE = 4
@@ -67,6 +68,7 @@ class OpenCheckpoint:
         with collector_at_rest():
             self.leaves = self._read_table()
             self.tree = self._read_tree()
+        self._nodes: dict[int, Node] | None = None  # of divided arrays, by leaf
         self._verified = False  # whether all of it was read
         self._loaded: dict[int, memoryview] = {}
         self._targets: Mapping[int, memoryview] = {}
@@ -117,6 +119,20 @@ class OpenCheckpoint:
         StoreUnreachable.
         """
         return self._shards.read(node, self.stored, box)
+
+    def whole(self, index: int) -> tuple[LeafPlace, Callable[[], memoryview]]:
+        """A leaf, or the whole array of which it is this rank's part, and what reads its bytes, verified."""
+        leaf = self.leaves[index]
+        if self._nodes is None:
+            nodes = sharded_nodes(self.tree["parts"])
+            self._nodes = {one["leaf"]: node for node in nodes for one in node["v"]}
+        node = self._nodes.get(index)
+        if node is None:
+            return leaf, partial(self.stored_leaf, index)
+        box = Box.of_all(numbers(node["shape"]))
+        size = box.elements * self._shards.element_bytes(node, self.stored)
+        spec = replace(leaf.spec, shape=box.shape)
+        return LeafPlace(leaf.name, spec, 0, size), partial(self.read_box, node, box)
 
     def _part(self, index: int, start: int, size: int) -> memoryview:
         return self._reader.read_range(self.leaves[index].offset + start, size)

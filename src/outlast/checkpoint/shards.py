@@ -60,6 +60,12 @@ class Shards:
             sources = self._sources(name, saved)
         return _filled(name, sources, wanted, self._threads)
 
+    def element_bytes(self, node: Node, own: Stored) -> int:
+        """The size of an element of a divided array; 1 where it has none."""
+        saved = Saved.of(node, lambda leaf: own.leaves[leaf].spec)
+        sources = self._sources(str(node["name"]), saved)
+        return max((source.bytes // source.box.elements for source in sources), default=1)
+
     def _sources(self, name: str, asked: Saved) -> list[_Source]:
         """One for each box, of the first image that has it."""
         if self._found is None:

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from outlast.checkpoint.lineage import read_lineage
-from outlast.checkpoint.read import OpenCheckpoint, open_checkpoint
+from outlast.checkpoint.read import OpenCheckpoint, open_image
+from outlast.checkpoint.record import load_record
 from outlast.checkpoint.survey import tasks_in
 from outlast.checkpoint.tensors import NUMBER_CODES
 from outlast.errors import CheckpointCorrupt, ObjectMissing
+from outlast.ports import Store
 from outlast.registry import open_store
 from outlast.rehearse.documents import Document, Numbers
 
@@ -28,10 +30,20 @@ def final_checkpoints(store_dir: Path) -> dict[str, Document]:
             if not counted:
                 continue
             try:
-                with open_checkpoint(store, place.commit(counted[0])) as opened:
-                    found[place.folder] = {"step": opened.record.step, **_parts(opened)}
+                found[place.folder] = _of_all_ranks(store, place.commit(counted[0]))
             except (CheckpointCorrupt, ObjectMissing) as error:
                 found[place.folder] = {"step": f"the newest checkpoint does not verify: {error}"}
+    return found
+
+
+def _of_all_ranks(store: Store, name: str) -> Document:
+    record = load_record(store, name)
+    found: Document = {"step": record.step}
+    for image in record.images:
+        with open_image(store, record, image.rank) as opened:
+            of_rank = _parts(opened)
+        whose = f"rank {image.rank}: " if image.rank else ""
+        found.update((f"{whose}{path}", value) for path, value in of_rank.items())
     return found
 
 
