@@ -4,7 +4,7 @@ torch divides: its mesh and placements tell what a rank holds, by the function t
 torch.distributed.checkpoint ask (2.13, read: planner_helpers.py). No collective runs here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ class TorchSharder:
     """Meets sharding.Sharder."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[DeviceMesh, tuple[Placement, ...], torch.Size, torch.dtype, str], Sharding] = {}
+        self._known: dict[Hashable, Sharding] = {}
 
     def sharding(self, value: Tensor) -> Sharding | None:
         """Of DTensors. Sums that are still partial are refused."""
@@ -40,7 +40,8 @@ class TorchSharder:
             return None
         mesh, placements = value.device_mesh, tuple(value.placements)
         device = str(local_tensor(value).device)
-        key = (mesh, placements, value.shape, value.dtype, device)
+        coordinate = mesh.get_coordinate()  # meshes are equal on all ranks
+        key = (mesh, coordinate and tuple(coordinate), placements, value.shape, value.dtype, device)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = _sharding(mesh, placements, value.shape, _word(value.dtype), {"device": device})
