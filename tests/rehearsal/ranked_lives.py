@@ -24,11 +24,11 @@ MODULUS = 2**61 - 1
 
 
 class RankServer:
-    """Lives of several ranks, quick to start."""
+    """Lives of several ranks, quick to start: what they need of `modules` is loaded once."""
 
-    def __init__(self) -> None:
+    def __init__(self, *modules: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, str(VICTIMS / "ranked.py")],
+            [sys.executable, str(VICTIMS / "ranked.py"), *modules],
             env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -2,7 +2,8 @@
 
 Each line of standard input asks for a life: {"size", "env": the victim's settings, "kills": [[rank, seconds, signal]],
 "from_first_step": bool, "fate": [rank, fate, call] or null, "errors": folder}. Every rank is a fork of this process,
-which has everything loaded. The answer is one line: {"codes", "seconds": from the last kill to the end of all}.
+which has everything loaded, the modules named as arguments too. The answer is one line: {"codes", "seconds": from the
+last kill to the end of all}.
 
 With "PROGRAM", a file, that is run in place of the victim's own life. With "RING" the ranks pass a byte around in every
 step, as a collective does: who waits for a rank that is dead waits for ever. With a fate, that rank's process meets it
@@ -10,6 +11,7 @@ at that call of its disk (see calls.py), or is killed before it says, after it h
 has heard ("heard") so many messages.
 """
 
+import importlib
 import json
 import os
 import runpy
@@ -211,6 +213,8 @@ def serve() -> tuple[int, dict[str, Any], tuple[int, int] | None] | None:
 
 if __name__ == "__main__":
     bond.PATIENCE_SECONDS = PATIENCE_SECONDS
+    for module in sys.argv[1:]:
+        importlib.import_module(module)
     found = serve()
     if found is not None:
         own, order, around = found
