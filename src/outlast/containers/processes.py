@@ -74,6 +74,16 @@ def look_at(pid: int) -> Process | None:
     )
 
 
+def environment_of(pid: int) -> dict[str, str]:
+    """What a process was started with; empty when it is gone."""
+    try:
+        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:  # PermissionError among them: of a process that has just begun
+        return {}
+    pairs = (entry.decode(errors="replace").partition("=") for entry in entries if entry)
+    return {name: value for name, _, value in pairs}
+
+
 def files_written_by(pid: int, *, below: Path) -> list[str]:
     """Files below a folder that a process holds open for writing, relative to the folder."""
     found = set()

@@ -6,7 +6,8 @@ From the command to its verdict, in the order in which to read:
     baseline         an uninterrupted run               profile          what it shows: how long, when it saves
     interrupted      attempt after attempt              course           one attempt, to its end
     cut_saves        killed at each place of a save     many_notices     warned in the middle of one
-    cut_batches      the same for batch work            results          what is compared
+    cut_batches      the same for batch work            rank_ends        one of several ranks killed or warned
+    results          what is compared                   ranks            which processes those are
     verdict          what that proves, and why          findings         what else was found
     not_exercised    what it says nothing about         report           the proof, as text and JSON
 

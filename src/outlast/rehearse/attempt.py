@@ -29,6 +29,7 @@ EndedBy = Literal[
     "SIGKILL",
     "SIGKILL at a save",
     "SIGKILL after the grace",
+    "one rank killed",  # the others left after it
     "superseded",  # it left by itself after the next attempt had begun
     "exit",
     "hung",
@@ -96,6 +97,8 @@ class Attempt:
     grace_seconds: float | None = None
     recorded: tuple[Recorded, ...] = ()
     saves_seen: tuple[float, ...] = ()
+    ranks: int = 0  # how many processes that train together were seen, where that was looked for
+    rank: int | None = None  # the one that something happened to alone; -1: each of them, one after the other
 
     @property
     def succeeded(self) -> bool:

@@ -14,6 +14,7 @@ from outlast.containers.container import Container, View
 from outlast.rehearse.attempt import Attempt, EndedBy, Plan, Sign, SignOfWork, add_events, read_events
 from outlast.rehearse.elsewhere import Elsewhere
 from outlast.rehearse.notice import NoticeView, NoticeWatch, Parting
+from outlast.rehearse.ranks import hit, ranks_among
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.stage import Stage
 from outlast.rehearse.storage import Storage
@@ -27,6 +28,7 @@ from outlast.rehearse.words import (
     Pause,
     Revoke,
     Scene,
+    SignalRank,
     SpoilStorage,
     StartSecond,
     Step,
@@ -39,6 +41,7 @@ _LOOK_SECONDS = 0.005  # how often the first sign of work is looked for
 _SAMPLE_SECONDS = 0.03  # how often the processes are looked at while a notice is pending
 _LONGEST_WAIT_SECONDS = 86400.0  # poll() takes no infinite timeout
 _CALLED_OFF_SECONDS = 0.05
+_RANKS_SECONDS = 0.25  # how often it is looked for several processes that train together
 _LISTENS_SECONDS = 0.05  # how often it is looked whether the first process has a handler by now
 
 
@@ -102,6 +105,9 @@ class _Progress:
     hung: bool = False
     fired: Write | None = None
     armed: bool = False
+    ranks: int = 0
+    rank: int | None = None
+    rank_hit: tuple[Kind, float] | None = None
     landed: list[tuple[Due, float]] = field(default_factory=list)
     begun: list[Due] = field(default_factory=list)
 
@@ -187,6 +193,7 @@ class _Driver:
         while True:
             self._wake()
             self._look_whether_it_listens()
+            self._look_for_ranks()
             self._begin_what_is_due()
             self._do_what_is_due()
             now = time.monotonic()
@@ -263,6 +270,8 @@ class _Driver:
             step.call()
             progress.revoked, progress.noticed_at = True, None
             progress.landed.append((due, now))
+        elif isinstance(step, SignalRank):
+            self._signal_rank(due, step)
         elif isinstance(step, Tell):
             self._container.signal_first(step.number)
         elif isinstance(step, Pause):
@@ -276,10 +285,24 @@ class _Driver:
                 self._asleep = (due, step.overlap_seconds)
             self._beside.on_second()
         elif isinstance(step, Kill):
-            told = progress.noticed_at is not None
+            told = progress.noticed_at is not None or progress.rank_hit is not None
             self._kill("SIGKILL after the grace" if told else "SIGKILL")
         else:
             self._do_to_storage(due, step)
+
+    def _signal_rank(self, due: Due, step: SignalRank) -> None:
+        self._progress.rank = hit(self._processes(), step, turn=self._number)
+        if self._progress.rank is not None:
+            self._progress.rank_hit = due.kind, time.monotonic()
+
+    def _processes(self) -> list[int]:
+        first = self._container.first_pid
+        return [*([] if first is None else [first]), *self._container.descendants()]
+
+    def _look_for_ranks(self) -> None:
+        """In a run that nothing happens to."""
+        if self._plan is None:
+            self._progress.ranks = max(self._progress.ranks, len(ranks_among(self._processes())))
 
     def _do_to_storage(self, due: Due, step: KillAtSave | SpoilStorage | MendStorage) -> None:
         if isinstance(step, KillAtSave) and step.write is None:
@@ -361,6 +384,8 @@ class _Driver:
             seconds = min(seconds, _CALLED_OFF_SECONDS)
         if self._is_yet_to_listen:
             seconds = min(seconds, _LISTENS_SECONDS)
+        if self._plan is None:
+            seconds = min(seconds, _RANKS_SECONDS)
         if self._watching is not None and self._progress.killed_by is None:
             return self._watching.wait(min(seconds, _SAMPLE_SECONDS))
         return self._container.wait(seconds)[0]
@@ -390,6 +415,8 @@ class _Driver:
             listened=self._listens,
             notice=self._view() if noticed is not None else None,
             happened=tuple(due.name for due in progress.begun) if end.kind is not None else (),
+            ranks=progress.ranks,
+            rank=progress.rank,
             counts_as=progress.begun[-1].counts_as if progress.begun and noticed is not None else "its exit code",
         )
         return add_events(attempt, read_events(self._stage, self._number), notice_at=progress.first_notice_at)
@@ -420,6 +447,10 @@ def _how_it_ended(progress: _Progress, plan: Plan | None, exit_code: int, spoilt
     if forced is not None:
         return forced
     left: EndedBy = "finished" if exit_code == 0 else "exit"
+    if progress.rank_hit is not None:
+        kind, at = progress.rank_hit
+        ended: EndedBy = "notice" if kind == "one rank noticed" else "one rank killed"
+        return _End("finished" if exit_code == 0 else ended, kind, at)
     if progress.noticed_at is not None:
         on_notice: EndedBy = "SIGTERM" if progress.warned else "notice"
         return _End("finished" if exit_code == 0 else on_notice, "SIGTERM", progress.noticed_at)
@@ -433,7 +464,7 @@ def _how_it_ended(progress: _Progress, plan: Plan | None, exit_code: int, spoilt
 def _by_force(progress: _Progress, plan: Plan | None, exit_code: int) -> _End | None:
     """None where it ended by itself."""
     if progress.hung:
-        at = progress.first_notice_at
+        at = progress.first_notice_at or (progress.rank_hit[1] if progress.rank_hit else None)
         return _End("hung", plan.kind if plan is not None and at is not None else None, at)
     if exit_code != _SIGKILLED:
         return None
@@ -441,8 +472,9 @@ def _by_force(progress: _Progress, plan: Plan | None, exit_code: int) -> _End | 
         return _End("SIGKILL at a save", "SIGKILL at a save", progress.fired.at)
     if progress.killed_by is None:
         return None
-    if progress.noticed_at is not None:
-        return _End(progress.killed_by, "SIGTERM", progress.noticed_at)
+    told = progress.rank_hit or (None if progress.noticed_at is None else ("SIGTERM", progress.noticed_at))
+    if told is not None:
+        return _End(progress.killed_by, *told)
     return _End(progress.killed_by, "second attempt" if progress.second else "SIGKILL", progress.killed_at)
 
 

@@ -39,6 +39,7 @@ def run_interrupted(
     round_number: int,
     display: Display,
     elsewhere: Elsewhere | None = None,
+    completes: bool = True,
 ) -> tuple[list[Attempt], tuple[Interruption, ...]]:
     """Attempts, in the order of their numbers, and what was planned for them.
 
@@ -46,7 +47,8 @@ def run_interrupted(
 
     One that was cancelled does not: the job is begun anew, as a new execution. An interruption whose moment an attempt
     did not live to see is kept for the next one. What a proof still needs when all has landed is added: a program may
-    leave at a notice that was to be revoked, and so be gone before its end without notice.
+    leave at a notice that was to be revoked, and so be gone before its end without notice. Not so unless it `completes`
+    the proof.
     """
     attempts: list[Attempt] = []
     scenario = list(scenario)
@@ -57,7 +59,7 @@ def run_interrupted(
         try:
             while start.attempt <= retries:
                 number = len(attempts)
-                if sum(attempt.kind is not None for attempt in attempts) == len(scenario):
+                if completes and sum(attempt.kind is not None for attempt in attempts) == len(scenario):
                     lacking = missing_kinds(attempts, saves=profile.saves)
                     scenario += [Interruption(kind, _LATE_SHARE) for kind in lacking[:1]]
                 beside = Beside(

@@ -21,11 +21,12 @@ def what_was_not_exercised(
     held: bool,
     batches: Sequence[Batch],
     stdout: Stdout,
+    ranks: int,
 ) -> list[str]:
     """One line for each thing. `isolated`: attempts had namespaces of their own; `held`: their file operations waited
     until they were answered, so that those outside of the copy were seen."""
     return [
-        *_on_one_machine(request, script, evidence, isolated=isolated),
+        *_on_one_machine(request, script, evidence, isolated=isolated, ranks=ranks),
         *([] if held else ["files that it keeps outside of the copy: nobody saw what it writes there"]),
         *_of_saves(evidence),
         *(["a fresh copy: all runs shared your folder; what they made was set aside between them"] * request.in_place),
@@ -37,17 +38,31 @@ def what_was_not_exercised(
     ]
 
 
-def _on_one_machine(request: Request, script: Script, evidence: Evidence, *, isolated: bool) -> Iterator[str]:
+def _on_one_machine(
+    request: Request, script: Script, evidence: Evidence, *, isolated: bool, ranks: int
+) -> Iterator[str]:
     if not request.real_store:
         yield "the real bucket or disk: everything was kept in a local folder"
     yield "the GPU and its driver, as the platform gives them"
-    yield "several tasks or ranks: one task ran"
+    yield from _of_ranks(evidence, ranks)
     yield "the network, as it breaks when a machine goes"
     if not any("live-migration" in attempt.happened for attempt in evidence.landed):
         yield "live migrations (SIGTSTP, then SIGCONT)"
     yield "the platform's limits of time and memory"
     if script.procedure.first_is_pid_1 and not isolated:
         yield "PID namespace (your process was not PID 1)"
+
+
+def _of_ranks(evidence: Evidence, ranks: int) -> Iterator[str]:
+    if ranks < 2:
+        yield "several tasks or ranks: one task ran"
+        return
+    yield f"several tasks, or ranks on several machines: all {ranks} ranks ran on this one"
+    ends = evidence.rank_ends
+    if ends is None:
+        yield "the end of one rank, or a notice to one alone"
+    elif ends.missed:
+        yield f"{', '.join(ends.missed)}: the job had finished before"
 
 
 def _of_saves(evidence: Evidence) -> Iterator[str]:

@@ -100,7 +100,7 @@ def _timeline(timeline: Timeline) -> Child:
 def _cuts(report: Report) -> Child:
     """Where saves were cut, one kill at each place, beside the attempts above."""
     if not report.cut_saves:
-        return None
+        return _ranks(report)
     left_out = len(report.cut_saves) - _MOST_RESULTS
     return [
         tag("p", f"Also killed once at each of {len(report.cut_saves)} places of its saves, and begun again."),
@@ -111,7 +111,13 @@ def _cuts(report: Report) -> Child:
         ),
         tag("p", f"{left_out} more are not listed.", class_="quiet") if left_out > 0 else None,
         tag("p", f"And given {len(report.more_notices)} more notices.") if report.more_notices else None,
+        _ranks(report),
     ]
+
+
+def _ranks(report: Report) -> Child:
+    """What happened to single ranks."""
+    return tag("p", f"In one run more {', '.join(report.rank_ends)}.") if report.rank_ends else None
 
 
 def _what_if(report: Report, timeline: Timeline) -> Child:

@@ -25,6 +25,7 @@ class Profile:
     sign: Sign
     saves: bool
     save_filter: SaveFilter
+    ranks: int = 0  # processes that train together
     after_seconds: float = 0.0  # from a worker's last result to the end, when nobody listens any more
 
     @property
@@ -70,6 +71,7 @@ def profile_of(
         or _writes_again_and_again(writes, which)
         or any(first < write.at < last for write in writes if which.accepts(write)),
         save_filter=which,
+        ranks=attempt.ranks,
         after_seconds=ends - stored[-1] if (stored := _stores(recorded)) else 0.0,
     )
 

@@ -47,6 +47,7 @@ class Report:
     attempts: tuple[Attempt, ...] = ()
     cut_saves: tuple[str, ...] = ()
     more_notices: tuple[str, ...] = ()
+    rank_ends: tuple[str, ...] = ()
     results: tuple[Result, ...] = ()
     output: tuple[str, ...] = ()
     kept: Path | None = None
@@ -124,6 +125,7 @@ def as_object(report: Report) -> dict[str, Any]:
         ],
         "cut_saves": list(report.cut_saves),
         "more_notices": list(report.more_notices),
+        "rank_ends": list(report.rank_ends),
         "results": [{"path": one.path, "same": one.same, "detail": one.detail} for one in report.results],
         "lost_seconds": _rounded(report.lost_seconds),
         "goodput": _rounded(report.goodput),
@@ -143,6 +145,7 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "heard_notice_from": attempt.heard_from,
         "stopped_after_seconds": _rounded(attempt.stopped_after_seconds),
         "resumed_from_step": attempt.resumed_from_step,
+        "rank": attempt.rank,
     }
 
 
@@ -152,10 +155,13 @@ def _rounded(seconds: float | None) -> float | None:
 
 def _told_beside(report: Report) -> Iterator[str]:
     """What it met beside the attempts of the table."""
-    yield f"and killed once at each of {len(report.cut_saves)} places of its saves"
+    if report.cut_saves:
+        yield f"and killed once at each of {len(report.cut_saves)} places of its saves"
     if report.more_notices:
         within = sum(where.startswith("at ") for where in report.more_notices)
         yield f"and given {len(report.more_notices)} more notices, {within} of them in the middle of a save"
+    if report.rank_ends:
+        yield f"and in one run more {', '.join(report.rank_ends)}"
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -163,7 +169,7 @@ def print_report(report: Report, console: Console) -> None:
     parts: list[RenderableType] = []
     if report.attempts:
         parts += [f"attempts on {report.platform}, seed {report.seed}", _attempts_table(report), ""]
-    if report.cut_saves:
+    if report.cut_saves or report.rank_ends:
         parts += [*_told_beside(report), ""]
     if report.results:
         parts += ["results, against the uninterrupted run", _results_table(report), ""]

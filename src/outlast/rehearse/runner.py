@@ -23,6 +23,7 @@ from outlast.rehearse.interrupted import run_interrupted
 from outlast.rehearse.many_notices import warn_often
 from outlast.rehearse.not_exercised import Stdout, what_was_not_exercised
 from outlast.rehearse.outputs import last_line, tail
+from outlast.rehearse.rank_ends import end_ranks
 from outlast.rehearse.report import Report
 from outlast.rehearse.request import CannotRehearse, Limits, Request
 from outlast.rehearse.results import STDOUT, Outcome, Result, compare_outcomes, set_aside
@@ -184,6 +185,7 @@ class _Rehearsal:
                 f"the job finished after {landed} of {planned} interruptions: too late; once more, earlier"
             )
         evidence = self._with_cut_saves(first, evidence, with_stdout=with_stdout)
+        evidence = self._with_rank_ends(first, evidence, with_stdout=with_stdout)
         return self._report(first, stage, evidence, stdout=stdout)
 
     def _with_cut_saves(self, first: Baseline, evidence: Evidence, *, with_stdout: bool) -> Evidence:
@@ -217,6 +219,24 @@ class _Rehearsal:
         if self.site.request.real_store:  # what lies elsewhere is meant to
             cuts = replace(cuts, elsewhere=())
         return replace(evidence, cuts=cuts)
+
+    def _with_rank_ends(self, first: Baseline, evidence: Evidence, *, with_stdout: bool) -> Evidence:
+        """Also ends single ranks of a program that has several, where nothing else has decided yet."""
+        if first.profile.ranks < 2 or self.site.copies is None or judge(evidence)[0] != "survived":
+            return evidence
+
+        def compare(stage: Stage, last: int) -> list[Result]:
+            return self._compare(first, outcome_of(stage, last), with_stdout=with_stdout)
+
+        job = Job(
+            site=self.site,
+            compare=compare,
+            seconds=evidence.baseline_seconds,
+            hung_seconds=self.site.limits.hung_seconds(evidence.baseline_seconds),
+            to_resume=False,
+        )
+        profile = replace(first.profile, saves=evidence.saves)
+        return replace(evidence, rank_ends=end_ranks(job, profile, self.display))
 
     def _baseline(self, number: int, elsewhere: Elsewhere) -> Baseline:
         with self.display.working(f"uninterrupted run {number}"):
@@ -297,6 +317,7 @@ class _Rehearsal:
             held=self.site.isolated and can_hold_calls(),
             batches=first.outcome.batches,
             stdout=stdout,
+            ranks=first.profile.ranks,
         )
         last = evidence.last
         output = () if evidence.finished else (*tail(stage.stdout(last.number)), *tail(stage.stderr(last.number)))
@@ -315,6 +336,7 @@ class _Rehearsal:
             baseline_exit_code=first.attempt.exit_code,
             attempts=evidence.attempts,
             cut_saves=evidence.cuts.places if evidence.cuts else (),
+            rank_ends=evidence.rank_ends.said if evidence.rank_ends else (),
             more_notices=evidence.cuts.notices if evidence.cuts else (),
             results=evidence.results,
             output=output,

@@ -14,6 +14,8 @@ Kind = Literal[
     "advice",
     "live migration",
     "storage fault",
+    "one rank killed",
+    "one rank noticed",
 ]
 ROUNDS = 3  # how often a rehearsal is begun again, earlier, when the job finished before all had landed
 _EARLIER = 0.5  # each such round comes at half the time into the work

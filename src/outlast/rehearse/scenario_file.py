@@ -163,7 +163,7 @@ def _settings(key: Key, known: Mapping[str, Setting], platform: str) -> tuple[tu
 def _value(key: Key, setting: Setting) -> Value:
     if setting.reads == "duration":
         return key.seconds(most=setting.most)
-    return key.count() if setting.reads == "count" else key.choice(setting.choices)
+    return key.count(least=setting.least) if setting.reads == "count" else key.choice(setting.choices)
 
 
 def _replayed(key: Key, folder: Path, procedure: Procedure, platform: str) -> list[Interruption]:

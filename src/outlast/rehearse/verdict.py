@@ -19,6 +19,8 @@ from outlast.rehearse.findings import (
     useless_notice,
     was_met,
 )
+from outlast.rehearse.rank_ends import RankEnds
+from outlast.rehearse.ranks import find_in_ranks
 from outlast.rehearse.results import STDOUT, Result
 from outlast.rehearse.scenario import Interruption, kinds_needed
 
@@ -53,6 +55,7 @@ class Evidence:
     last_words: str = ""
     elsewhere: tuple[str, ...] = ()  # files outside of the copy that one attempt left and a later one read
     cuts: CutSaves | None = None
+    rank_ends: RankEnds | None = None
     baseline_writes: int = 0
     items: str | None = None  # what its workers did with their items
     outside: tuple[str, ...] = ()  # queues and sinks that were not compared
@@ -130,6 +133,7 @@ def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
         verdict, reasons = "could-not-rehearse", [_too_short_to_stop(evidence)]
     found = [*find_in_notices(notices_that_count(evidence.attempts), grace_seconds=evidence.grace_seconds)]
     found += find_in_restores(evidence.attempts)
+    in_ranks = _broken_ranks(evidence)
     again: list[str] = []
     if evidence.items is None:  # a queue says what is done, whatever else a worker writes
         again = find_in_progress(
@@ -142,8 +146,10 @@ def judge(evidence: Evidence) -> tuple[Verdict, list[str]]:
         verdict = "not-survived"
     if verdict == "survived" and evidence.saves and again:
         verdict = "not-survived"
+    if verdict == "survived" and in_ranks:
+        verdict = "not-survived"
     cost = [] if evidence.items is None else [evidence.items]
-    return verdict, [*reasons, *found, *again, *cost]
+    return verdict, [*reasons, *found, *in_ranks, *again, *cost]
 
 
 def _decide(evidence: Evidence) -> tuple[Verdict, list[str]]:
@@ -177,6 +183,11 @@ def _decide_by_operations(evidence: Evidence) -> tuple[Verdict, list[str]] | Non
     if cuts.temporary and not evidence.saves:
         return "not-survived", [_temporary(cuts.temporary)]
     return None
+
+
+def _broken_ranks(evidence: Evidence) -> list[str]:
+    own = find_in_ranks(evidence.attempts, grace_seconds=evidence.grace_seconds)
+    return [*(evidence.rank_ends.broken if evidence.rank_ends is not None else ()), *own]
 
 
 def _hung(evidence: Evidence) -> str:

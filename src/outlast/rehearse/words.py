@@ -38,6 +38,18 @@ class Warn:
 
 
 @dataclass(frozen=True, slots=True)
+class SignalRank:
+    """A signal to one of several processes that train together: to `rank`, or to another one in each attempt.
+
+    With `apart_seconds`, to all of them in an order by chance, within so many seconds here.
+    """
+
+    number: signal.Signals
+    rank: int | None = None
+    apart_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Tell:
     """A signal to the first process that ends nothing."""
 
@@ -87,7 +99,9 @@ class StartSecond:
     overlap_seconds: float | None = None
 
 
-Step = Announce | Revoke | Warn | Tell | Pause | Kill | KillAtSave | SpoilStorage | MendStorage | StartSecond
+Step = (
+    Announce | Revoke | Warn | SignalRank | Tell | Pause | Kill | KillAtSave | SpoilStorage | MendStorage | StartSecond
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +145,7 @@ Begin = Callable[[Scene, Settings], list[Timed]]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting of a word. Durations are in seconds of the platform; a whole number is 1 or more.
+    """A setting of a word. Durations are in seconds of the platform; a whole number is `least` or more.
 
     `default` None leaves it to the word. A text is one of `choices`.
     """
@@ -141,6 +155,7 @@ class Setting:
     default: Value | None = None
     choices: tuple[str, ...] = ()
     most: float = float("inf")
+    least: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """What can go wrong on every platform: machines fail, programs crash, disks fill, attempts overlap."""
 
 import errno
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from outlast.rehearse.words import (
     Scene,
     Setting,
     Settings,
+    SignalRank,
     SpoilStorage,
     StartSecond,
     Timed,
@@ -60,6 +62,23 @@ def _storage_fault(scene: Scene, told: Settings) -> list[Timed]:
     return [begins, *([scene.at(seconds_in(told, "lasts"), MendStorage())] if "lasts" in told else [])]
 
 
+def _rank(told: Settings) -> int | None:
+    return int(told["rank"]) if "rank" in told else None
+
+
+def _rank_killed(_scene: Scene, told: Settings) -> list[Timed]:
+    return [Timed(0.0, SignalRank(signal.SIGKILL, _rank(told)))]
+
+
+def _rank_stopped(scene: Scene, told: Settings) -> list[Timed]:
+    return [Timed(0.0, SignalRank(signal.SIGTERM, _rank(told))), scene.at(scene.grace_seconds, Kill())]
+
+
+def _ranks_stopped(scene: Scene, told: Settings) -> list[Timed]:
+    apart = scene.scale.here(seconds_in(told, "apart"))
+    return [Timed(0.0, SignalRank(signal.SIGTERM, apart_seconds=apart)), scene.at(scene.grace_seconds, Kill())]
+
+
 def _second_attempt(scene: Scene, told: Settings) -> list[Timed]:
     return [Timed(0.0, StartSecond(scene.scale.here(seconds_in(told, "overlap"))))]
 
@@ -81,6 +100,24 @@ EVERYWHERE: dict[str, Word] = {
             "lasts": Setting("for how long; until the end of the attempt unless given", "duration"),
             "delay": Setting("how much longer a slow write takes", "duration", 0.1, most=60.0),
         },
+    ),
+    "rank-killed": Word(
+        "one of several processes that train together is killed, the others live",
+        "one rank killed",
+        _rank_killed,
+        {"rank": Setting("which; another one in each attempt unless given", "count", least=0)},
+    ),
+    "rank-stopped": Word(
+        "one of several processes that train together gets SIGTERM, and no other; all are killed after the grace",
+        "one rank noticed",
+        _rank_stopped,
+        {"rank": Setting("which; another one in each attempt unless given", "count", least=0)},
+    ),
+    "ranks-stopped": Word(
+        "all processes that train together get SIGTERM, one after the other; all are killed after the grace",
+        "one rank noticed",
+        _ranks_stopped,
+        {"apart": Setting("from the first to the last, at most", "duration", 0.3, most=60.0)},
     ),
     "second-live-attempt": Word(
         "nobody can reach the attempt; it stands still, and works on once the next one does",
