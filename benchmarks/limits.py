@@ -22,14 +22,24 @@ def measure_limits(kind: str, scale: float, folder: Path) -> dict[str, float]:
     """Seconds of each limit, for a state of this kind and size."""
     state = make_state(kind, scale)
     state.fill()
+    return limits_of(state, folder)
+
+
+def limits_of(state: State, folder: Path, *, meanwhile: Callable[[], object] = lambda: None) -> dict[str, float]:
+    """The same for a state that is there; `meanwhile` is called before each, so that processes can do it at once."""
     buffer = mmap.mmap(-1, -(-state.bytes // _ALIGNMENT) * _ALIGNMENT)  # anonymous memory starts on a page
+    meanwhile()
     figures = _copies(state, np.frombuffer(buffer, np.uint8))
     path = folder / "raw"
     with memoryview(buffer) as view:
+        meanwhile()
         figures["write"] = _write(path, view, fresh=True)
+        meanwhile()
         figures["overwrite"] = _write(path, view, fresh=False)
         figures["cold_share_in_cache"] = drop_cache(path)
+        meanwhile()
         figures["read_cold"] = _read(path, view)
+        meanwhile()
         figures["read_warm"] = _read(path, view)
     figures["bytes"] = state.bytes
     path.unlink()

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -58,6 +59,10 @@ def measure(request: Request) -> dict[str, float]:
         from benchmarks.linting import measure_linting
 
         return measure_linting(request.scale, folder)
+    if request.action.startswith("ranks"):
+        from benchmarks.ranks import measure_ranks
+
+        return measure_ranks(request)
     if request.action == "batch":
         from benchmarks.batch.one_case import measure_batch
 
@@ -92,16 +97,20 @@ def _measure_saver(request: Request, folder: Path) -> dict[str, float]:
 
 
 def main() -> None:
+    """Measures what the argument asks for."""
+    answer(lambda: measure(Request(**json.loads(sys.argv[1]))))
+
+
+def answer(measured: Callable[[], dict[str, float]]) -> None:
     """Answers on the real standard output; what libraries print goes to standard error."""
-    answer = os.dup(1)
+    real = os.dup(1)
     os.dup2(2, 1)
-    request = Request(**json.loads(sys.argv[1]))
     try:
-        result: dict[str, object] = {"figures": measure(request)}
+        result: dict[str, object] = {"figures": measured()}
     except Exception as error:  # noqa: BLE001  a failing peer is a line in the report
         traceback.print_exc()
         result = {"fails": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
-    os.write(answer, json.dumps(result).encode() + b"\n")
+    os.write(real, json.dumps(result).encode() + b"\n")
 
 
 if __name__ == "__main__":

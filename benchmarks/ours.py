@@ -34,7 +34,7 @@ class Outlast:
 
     def prepare(self, state: State, folder: Path) -> None:
         self._optimizer, self._folder = state.optimizer, folder
-        self._events = folder / "events.jsonl"
+        self._events = self.events_file(folder)
         os.environ["OUTLAST_EVENTS_FILE"] = str(self._events)
         self._job = outlast.Job(
             folder / "store", state=state.parts, every="1h", keep=1, name=_NAME, random_state=False, saving=self._mode
@@ -44,6 +44,9 @@ class Outlast:
             next(self._loop)
         time.sleep(_TOUCHING_SECONDS)
         self._begun = 0.0
+
+    def events_file(self, folder: Path) -> Path:
+        return folder / "events.jsonl"
 
     def save(self) -> Stall:
         self._job.save()

@@ -15,9 +15,22 @@ from benchmarks.batch.rounds import BatchRounds
 from benchmarks.figures import LIMITS
 from benchmarks.goodput_report import replay_all
 from benchmarks.one_run import Request
+from benchmarks.ranks import CASES, STATE
 from benchmarks.samples import Result, is_ours
 
-PARTS = ("stall", "slowdown", "restore", "incremental", "step", "sigterm", "notice", "goodput", "batch", "lint")
+PARTS = (
+    "stall",
+    "slowdown",
+    "restore",
+    "incremental",
+    "step",
+    "sigterm",
+    "notice",
+    "goodput",
+    "batch",
+    "lint",
+    "ranks",
+)
 NO_STATE = "any state"
 _LONGEST_REASON = 200
 
@@ -72,6 +85,8 @@ class Round:
             yield from self._beside_its_limit("step", "step_bare")
         if "lint" in plan.parts:
             yield from self._beside_its_limit("lint", "lint_parse")
+        if "ranks" in plan.parts:
+            yield from self._ranks(CASES[self.number % len(CASES) :] + CASES[: self.number % len(CASES)])
         if "sigterm" in plan.parts:
             yield self._one("sigterm", "outlast", NO_STATE)
 
@@ -100,6 +115,17 @@ class Round:
                         yield from self._restores(state, case, folder)
             if "incremental" in self.plan.parts and is_ours(case):
                 yield self._one("incremental", case, state)
+
+    def _ranks(self, cases: tuple[str, ...]) -> Iterator[Result]:
+        """Two processes for each; a checkpoint of outlast is restored once, however it was saved."""
+        yield self._one("ranks limits", LIMITS, STATE)
+        for case in cases:
+            with self._folder(STATE, case) as folder:
+                saved = self._one("ranks save", case, STATE, folder)
+                yield saved
+                if saved.fails is None and case != "outlast blocking":
+                    named = "outlast" if is_ours(case) else case
+                    yield self._one("ranks restore", named, STATE, folder, warm=True)
 
     def _restores(self, state: str, case: str, folder: Path) -> Iterator[Result]:
         name = "outlast" if is_ours(case) else case

@@ -55,7 +55,7 @@ class State:
     def fill(self) -> None:
         """The noise that `wrong` expects."""
         for index, tensor in enumerate(self.tensors.values()):
-            tensor.copy_(_noise(index, tensor))
+            tensor.copy_(noise(index, tensor))
 
     def change(self) -> None:
         """Moves every tensor, as a step of training would, so that nothing can be saved by reference."""
@@ -87,13 +87,18 @@ class State:
     def wrong(self, changes: int) -> list[str]:
         """Names of tensors that are not as filled and then changed that often; a sample of them is looked at."""
         self.tensors = _flat(self.parts)
-        names = list(self.tensors)
+        return self.wrong_among(self.tensors, changes)
+
+    @staticmethod
+    def wrong_among(tensors: dict[str, torch.Tensor], changes: int, seed: int = 0) -> list[str]:
+        """The same of given tensors, which were filled from that seed on."""
+        names = list(tensors)
         found = []
         for index in range(0, len(names), max(len(names) // 16, 1)):
-            expected = _noise(index, self.tensors[names[index]])
+            expected = noise(seed + index, tensors[names[index]])
             for _ in range(changes):
                 expected.add_(_STEP)
-            if not torch.equal(expected, self.tensors[names[index]]):
+            if not torch.equal(expected, tensors[names[index]]):
                 found.append(names[index])
         return found
 
@@ -153,6 +158,6 @@ def _flat(parts: dict[str, Any]) -> dict[str, torch.Tensor]:
     return named | moments
 
 
-def _noise(index: int, like: torch.Tensor) -> torch.Tensor:
+def noise(index: int, like: torch.Tensor) -> torch.Tensor:
     """Values in [0, 1) with 24 random bits each."""
     return torch.rand(like.shape, generator=torch.Generator().manual_seed(_SEED + index))
