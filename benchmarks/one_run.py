@@ -47,26 +47,8 @@ def measure(request: Request) -> dict[str, float]:
         module, name = _OF_A_FOLDER[request.action]
         figures: dict[str, float] = getattr(importlib.import_module(module), name)(folder)
         return figures
-    if request.action == "going on":
-        from benchmarks.going_on import measure_going_on
-
-        return measure_going_on(request.state, request.scale, folder)
-    if request.action == "limits":
-        from benchmarks.limits import measure_limits
-
-        return measure_limits(request.state, request.scale, folder)
-    if request.action == "lint":
-        from benchmarks.linting import measure_linting
-
-        return measure_linting(request.scale, folder)
-    if request.action.startswith("ranks"):
-        from benchmarks.ranks import measure_ranks
-
-        return measure_ranks(request)
-    if request.action == "batch":
-        from benchmarks.batch.one_case import measure_batch
-
-        return measure_batch(request.state, request.case, request.scale, folder, request.server)
+    if request.action in _OF_A_REQUEST:
+        return _OF_A_REQUEST[request.action](request, folder)
     return _measure_saver(request, folder)
 
 
@@ -94,6 +76,47 @@ def _measure_saver(request: Request, folder: Path) -> dict[str, float]:
     from benchmarks.saving import measure_saves
 
     return measure_saves(saver, state, folder, step_seconds=request.step_seconds, running=request.running)
+
+
+def _going_on(request: Request, folder: Path) -> dict[str, float]:
+    from benchmarks.going_on import measure_going_on
+
+    return measure_going_on(request.state, request.scale, folder)
+
+
+def _limits(request: Request, folder: Path) -> dict[str, float]:
+    from benchmarks.limits import measure_limits
+
+    return measure_limits(request.state, request.scale, folder)
+
+
+def _lint(request: Request, folder: Path) -> dict[str, float]:
+    from benchmarks.linting import measure_linting
+
+    return measure_linting(request.scale, folder)
+
+
+def _batch(request: Request, folder: Path) -> dict[str, float]:
+    from benchmarks.batch.one_case import measure_batch
+
+    return measure_batch(request.state, request.case, request.scale, folder, request.server)
+
+
+def _ranks(request: Request, _folder: Path) -> dict[str, float]:
+    from benchmarks.ranks import measure_ranks
+
+    return measure_ranks(request)
+
+
+_OF_A_REQUEST: dict[str, Callable[[Request, Path], dict[str, float]]] = {
+    "going on": _going_on,
+    "limits": _limits,
+    "lint": _lint,
+    "batch": _batch,
+    "ranks limits": _ranks,
+    "ranks save": _ranks,
+    "ranks restore": _ranks,
+}
 
 
 def main() -> None:

@@ -18,6 +18,10 @@ class RankOutlast(ours.Outlast):
         super().__init__(mode)
         self._rank = rank
 
+    def make_ready(self, state: State) -> None:
+        super().make_ready(state)
+        _barrier()
+
     def prepare(self, state: State, folder: Path) -> None:
         super().prepare(state, folder)
         self._events = folder / "events.jsonl"
@@ -31,6 +35,10 @@ class _RankPeer(peers.Peer):
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
+
+    def make_ready(self, state: State) -> None:
+        super().make_ready(state)
+        _barrier()
 
     def save(self) -> Stall:
         _barrier()
