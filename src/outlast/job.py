@@ -240,6 +240,19 @@ class Job:
         return self._session.resumed_from
 
     @property
+    def step(self) -> int:
+        """The number of completed steps."""
+        return self._session.progress.completed
+
+    @property
+    def batch(self) -> int:
+        """The number of batches of this epoch that are done, from which a counter goes on after a resume:
+
+        `for i, x in enumerate(job.batches(loader), job.batch)`.
+        """
+        return self._session.progress.batch
+
+    @property
     def attempt(self) -> int:
         """This attempt's number within the run, from 0."""
         return self._session.attempt.number
