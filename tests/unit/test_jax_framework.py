@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.example_libraries import optimizers
 
+import outlast
 from outlast.frameworks.jax import JaxFramework
 from outlast.ports import ArraySpec, Unsupported
 
@@ -155,3 +157,19 @@ def test_jax_arrays_are_never_filled() -> None:
 def test_a_cpu_array_is_not_copied() -> None:
     array = jnp.arange(1000)
     assert framework.buffer(array).obj.__array_interface__["data"][0] == array.unsafe_buffer_pointer()
+
+
+def test_a_registered_named_tuple_keeps_its_static_parts(tmp_path: Path) -> None:
+    """As the state of jax.example_libraries.optimizers, which holds the structure of the parameters."""
+    init, update, params_of = optimizers.momentum(0.1, 0.9)
+
+    def state(fill: float) -> dict[str, Any]:
+        return {"optimizer": init({"w": jnp.full((3,), fill), "b": jnp.zeros(2)})}
+
+    saved = state(2.0)
+    saved["optimizer"] = update(0, {"w": jnp.ones(3), "b": jnp.ones(2)}, saved["optimizer"])
+    outlast.Job(tmp_path, state=saved, name="j").save()
+    found = outlast.Job(tmp_path, state=state(0.0), name="j").state["optimizer"]
+    assert type(found) is type(saved["optimizer"])
+    for name, value in params_of(found).items():
+        assert jnp.array_equal(value, params_of(saved["optimizer"])[name])

@@ -2,6 +2,7 @@
 
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from operator import is_
 from typing import Any, Final
 
 import jax
@@ -145,9 +146,11 @@ class JaxFramework:
             raise Unsupported("JAX has no global random state")
 
     def owns_tree(self, value: object) -> bool:
-        """Registered pytree nodes but dicts, lists, tuples, named tuples and None."""
-        if type(value) in PLAIN_CONTAINERS or (isinstance(value, tuple) and hasattr(value, "_fields")):
+        """Registered pytree nodes but dicts, lists, tuples and None; of named tuples those with a way of their own."""
+        if type(value) in PLAIN_CONTAINERS:
             return False
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return not _is_its_fields(value)
         return not jax.tree_util.all_leaves([value])
 
     def tree_leaves(self, value: object) -> list[tuple[str, Any]]:
@@ -175,6 +178,12 @@ class JaxFramework:
     def skip_batches(self, loader: object, iterator: object, count: int) -> int:
         """None: JAX has no loaders."""
         return 0
+
+
+def _is_its_fields(value: tuple[Any, ...]) -> bool:
+    """Whether JAX takes a named tuple apart into what it holds: one that is registered may have static parts."""
+    taken: Any = jax.tree_util.default_registry.flatten_one_level(value)
+    return len(taken[0]) == len(value) and all(map(is_, taken[0], value))
 
 
 def _on_host(value: jax.Array) -> np.ndarray[Any, np.dtype[Any]]:
