@@ -2,6 +2,8 @@
 
 from collections import OrderedDict, defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
