@@ -25,7 +25,8 @@ from outlast.rehearse.stage import Stage
 from outlast.rehearse.watch import family, is_passing
 
 CHAINS = 6  # how often the job is begun again for places that it has not been killed at
-_KILLS = 10  # in one chain at most, as Cloud Run's maximum of retries; a place more costs a start and a save
+# In one chain at most: after nine deaths in a row without a step further an outlast.Job takes it for a crash loop.
+_KILLS = 8
 _FACTOR, _FLOOR_SECONDS = 2.0, 20.0  # no further chain after so many times the job's own time, and so much
 _WHOLE_SAVES = (
     "make each save one step for whoever reads it: write it under a new name, close it, then os.replace(); "
