@@ -6,4 +6,4 @@ from outlast.rehearse.cut_saves import _KILLS
 
 def test_a_chain_ends_before_a_job_takes_its_kills_for_a_crash_loop() -> None:
     """A job that saves for the first time at its end starts from step 0 after each kill."""
-    assert _KILLS < _DEATHS_FOR_A_CRASH * CrashPolicy().limit
+    assert _DEATHS_FOR_A_CRASH * CrashPolicy().limit > _KILLS

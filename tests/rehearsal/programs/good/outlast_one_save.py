@@ -1,4 +1,4 @@
-"""outlast.Job that is done before its first save is due: only the last state is saved, and its file takes many writes."""
+"""outlast.Job that is done before its first save is due: the last state alone is saved, and takes many writes."""
 
 import time
 
