@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from outlast.frameworks import jax_arrays
+from outlast.frameworks.jax_sharded import JaxSharder
 from outlast.frameworks.memory import can_be_adopted, copy_bytes
 from outlast.frameworks.numpy_memory import all_finite, bytes_of
 from outlast.ports import ArrayFacts, ArraySpec, Unsupported
@@ -18,14 +19,14 @@ PLAIN_CONTAINERS = (dict, list, tuple, type(None), OrderedDict, defaultdict)
 
 
 class JaxFramework:
-    """Meets ports.Framework, for arrays on the devices of this process. They cannot change, so all are made anew.
+    """Meets ports.Framework. Arrays cannot change, so all are made anew.
 
     An array on several devices is written as one, so that it can be restored to any other mesh: while it is saved, main
     memory holds it once more.
     """
 
     name: Final = "jax"
-    sharder: Final = None
+    sharder: Final = JaxSharder()
 
     def owns(self, value: object) -> bool:
         """Arrays and typed keys; what jax.numpy calls a scalar type makes arrays, too."""

@@ -31,12 +31,17 @@ def is_key(value: jax.Array) -> bool:
     return jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
-def refuse_unreadable(value: jax.Array) -> None:
-    """Raises Unsupported for an array whose values are not here, or not all."""
+def refuse_gone(value: jax.Array) -> None:
+    """Raises Unsupported for an array that has no values."""
     if isinstance(value, jax.core.Tracer):
         raise Unsupported("it is traced: it has no values outside the function that JAX transforms")
     if value.is_deleted():
         raise Unsupported("it was deleted, or donated to a computation; keep what that returned")
+
+
+def refuse_unreadable(value: jax.Array) -> None:
+    """Raises Unsupported for an array whose values are not here, or not all."""
+    refuse_gone(value)
     if not value.is_fully_addressable:
         raise Unsupported("parts of it lie on devices of other processes, and only whole arrays are saved")
 

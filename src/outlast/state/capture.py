@@ -218,9 +218,6 @@ class Capture:
     def _object(self, path: str, value: Any) -> Node:
         for framework in self._frameworks:
             if framework.owns(value):
-                sharding = framework.sharder and framework.sharder.sharding(value)
-                if framework.sharder and sharding:
-                    return self._sharded(path, framework, framework.sharder, value, sharding)
                 self._lookers[type(value)] = framework, framework.looker()
                 return self._array(path, value)
             if framework.owns_generator(value):
@@ -239,6 +236,9 @@ class Capture:
 
     def _array(self, path: str, value: Any) -> Node:
         framework, look = self._lookers[type(value)]
+        sharding = framework.sharder and framework.sharder.sharding(value)
+        if framework.sharder and sharding:
+            return self._sharded(path, framework, framework.sharder, value, sharding)
         spec, writable, nbytes, key, span = look(value)
         if self._require_finite and not framework.is_finite(value):
             raise StateUnsupported(f"{path} has elements that are not finite, which require_finite=True refuses")
@@ -266,11 +266,13 @@ class Capture:
         self.made.sharded[path] = sharding
         if self._inside_object:
             self.made.inside[path] = sharding.dtype
+        elif not facts[0].writable:
+            self._assign(path, Standing.divided(framework.name, sharding))
         else:
             self._stand(path, Standing.divided(framework.name, sharding))
             self.made.sharing.spans += [(*one.span, path, one.key) for one in facts if one.span is not None]
         key = (framework.name, sharding.shape, sharding.boxes, *(one.key for one in facts))
-        again = self._met_again(path, key, value, changeable=True)
+        again = self._met_again(path, key, value, changeable=facts[0].writable)
         if again is not None:
             return again
         leaves = [

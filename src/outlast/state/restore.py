@@ -275,9 +275,7 @@ class Restorer:
         if self._expect(path, saved):
             return self.filling.step(framework, template, node["leaf"])
         self._refuse_cast(path, spec.dtype)
-        assigned = self._ground.assigned.get(path)
-        if assigned is not None and assigned != saved:
-            raise StateMismatch(f"{path} is a {assigned.what} in the program and a {saved.what} in the checkpoint")
+        self._refuse_other(path, saved)
         standing = template if framework.owns(template) else None
 
         make = faithful(path, lambda: framework.adopt(spec, self._read(node["leaf"]), standing))
@@ -292,11 +290,18 @@ class Restorer:
         if node["$"] == "sharded":
             for leaf in saved.leaves:
                 self._name(path, leaf)
-        self._expect(path, Standing.array(ArraySpec(saved.framework, saved.dtype, saved.shape)))
+        whole = Standing.array(ArraySpec(saved.framework, saved.dtype, saved.shape))
+        self._expect(path, whole)
+        self._refuse_other(path, whole)
         self._refuse_cast(path, saved.dtype)
         device = self._specs[saved.leaves[0]].extra.get("device") if saved.leaves else None
         framework = self._framework(path, saved.framework)
         return faithful(path, self._divided.step(path, node, saved, framework, template, device=device))
+
+    def _refuse_other(self, path: str, saved: Standing) -> None:
+        assigned = self._ground.assigned.get(path)
+        if assigned is not None and assigned != saved:
+            raise StateMismatch(f"{path} is a {assigned.what} in the program and a {saved.what} in the checkpoint")
 
     def _refuse_cast(self, path: str, dtype: str) -> None:
         inside = self._ground.inside.get(path)

@@ -102,7 +102,7 @@ class Divided:
             reads = [partial(self._read_box, node, box) for box in wanted.boxes]
         if path in self._ground.standing:
             return partial(_fill, framework, template, reads)
-        return partial(_make, framework, wanted, reads)
+        return partial(_make, framework, wanted, reads, template if framework.owns(template) else None)
 
     def _wanted(self, path: str, saved: Saved, framework: Framework, template: Any, whole: Sharding) -> Sharding:
         if path in self._ground.standing:
@@ -155,11 +155,11 @@ def _fill(framework: Framework, target: Any, reads: Sequence[Callable[[], memory
     return target
 
 
-def _make(framework: Framework, wanted: Sharding, reads: Sequence[Callable[[], memoryview]]) -> Any:
-    arrays = [
-        framework.adopt(ArraySpec(framework.name, wanted.dtype, box.shape, wanted.extra), read(), None)
-        for box, read in zip(wanted.boxes, reads, strict=True)
-    ]
+def _make(
+    framework: Framework, wanted: Sharding, reads: Sequence[Callable[[], memoryview]], template: Any | None
+) -> Any:
+    specs = [ArraySpec(framework.name, wanted.dtype, box.shape, wanted.extra) for box in wanted.boxes]
     if wanted.held is None or framework.sharder is None:
-        return arrays[0]
+        return framework.adopt(specs[0], reads[0](), template)
+    arrays = [framework.adopt(spec, read(), None) for spec, read in zip(specs, reads, strict=True)]
     return framework.sharder.make(wanted, arrays)
