@@ -1,0 +1,51 @@
+"""What a run would lose if its machine went now: the door through which the view of nodes asks the stores."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class AtRisk:
+    """One task of a run, or a queue, as the store at `url` tells. None: not known, or none.
+
+    `state` in the words of `outlast status`. `checkpoint_step` and `checkpoint_age_seconds`: of the last good one.
+    `risk_seconds` and `risk_steps`: what was done since, and would be done again. `problem`: why nothing is known.
+    """
+
+    url: str
+    what: str = ""
+    state: str = ""
+    step: int | None = None
+    checkpoint_step: int | None = None
+    checkpoint_age_seconds: float | None = None
+    risk_seconds: float | None = None
+    risk_steps: int | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Worksite:
+    """Where a process works, as far as the platform knows. None: unknown.
+
+    `urls`: stores and queues, as they are seen from outside. `job`: its name in them, mostly. `host`: the name of its
+    machine, which its journal has.
+    """
+
+    urls: tuple[str, ...]
+    job: str | None = None
+    task: int | None = None
+    host: str = ""
+
+
+class Losses(Protocol):
+    """Who knows what a process would lose."""
+
+    def __call__(self, site: Worksite) -> Sequence[AtRisk]:
+        """One for each task of a run, or queue, that the process works at; never raises."""
+        ...
+
+
+def no_losses(site: Worksite) -> Sequence[AtRisk]:
+    """Asks no store: the URLs are named, and nothing is known of them."""
+    return [AtRisk(url, problem="not asked") for url in site.urls]
