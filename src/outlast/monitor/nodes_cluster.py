@@ -178,8 +178,7 @@ def _object(body: bytes, what: str) -> Json:
 
 def _configure(configuration: Any, env: Mapping[str, str], context: str | None) -> tuple[str, str | None, str]:
     """Fills the client's configuration: (the cluster's name, the context, its namespace)."""
-    from kubernetes import config  # noqa: PLC0415 - an extra; its absence has been told
-
+    config = _untyped_config()
     files = env.get("KUBECONFIG") or str(Path("~/.kube/config").expanduser())
     if not any(Path(one).expanduser().is_file() for one in files.split(os.pathsep)):
         if env.get("KUBERNETES_SERVICE_HOST") and context is None:
@@ -203,11 +202,16 @@ def _configure(configuration: Any, env: Mapping[str, str], context: str | None) 
     return str(inner.get("cluster") or chosen["name"]), str(chosen["name"]), str(inner.get("namespace") or "default")
 
 
-def _configure_in_cluster(configuration: Any) -> tuple[str, str | None, str]:
+def _untyped_config() -> Any:
+    """The client's module that reads kubeconfigs; it has no types."""
     from kubernetes import config  # noqa: PLC0415 - an extra; its absence has been told
 
+    return config
+
+
+def _configure_in_cluster(configuration: Any) -> tuple[str, str | None, str]:
     try:
-        config.load_incluster_config(client_configuration=configuration)
+        _untyped_config().load_incluster_config(client_configuration=configuration)
         namespace = _OWN_NAMESPACE.read_text().strip()
     except Exception as error:  # of the client, or the pod has no service account
         raise SettingsError(f"this pod has no service account that can be used: {error}") from error

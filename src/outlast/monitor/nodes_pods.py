@@ -2,7 +2,8 @@
 
 Facts as of 2026-11-29. Kubernetes: "Jobs" (the label batch.kubernetes.io/job-name, the annotation
 batch.kubernetes.io/job-completion-index), "Pod lifecycle" (a pod that is deleted has metadata.deletionTimestamp, which
-is when its grace is over), "Disruptions" (the condition DisruptionTarget). JobSet: the label jobset.sigs.k8s.io/jobset-name.
+is when its grace is over), "Disruptions" (the condition DisruptionTarget). JobSet: the label
+jobset.sigs.k8s.io/jobset-name.
 """
 
 from dataclasses import dataclass
