@@ -33,7 +33,9 @@ _AT_HELP = "Where a store that the pods call FROM is reached from here, such as 
 @click.option("--execution", help="cloud-run: this execution alone.")
 @click.option("--region", help="cloud-run: as for gcloud.")
 @click.option("--project", help="cloud-run: as for gcloud.")
-@click.option("--last", type=click.IntRange(1, 50), default=MOST_EXECUTIONS, show_default=True, help="cloud-run: so many.")
+@click.option(
+    "--last", type=click.IntRange(1, 50), default=MOST_EXECUTIONS, show_default=True, help="cloud-run: so many."
+)
 @click.option("--at", "places", multiple=True, metavar="FROM=PLACE", help=_AT_HELP)
 @click.option("--no-stores", is_flag=True, help="Ask no store what would be lost.")
 @click.option("--soon", default="1h", show_default=True, metavar="D", help="For --check: planned within D counts, too.")

@@ -1,12 +1,12 @@
 """How `outlast nodes` tells people what it saw: a line for each thing, the most urgent first."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
 from outlast.clock import format_duration
 from outlast.monitor.nodes import ClusterSight, HandlerSight, NodeSight, PodSight
 from outlast.monitor.nodes_cloud_run import CloudRunSight, ExecutionSight, TaskSight
 from outlast.monitor.nodes_losses import AtRisk
+from outlast.sources.moments import moment_text
 
 _STATES = {
     "ending": "its machine is being taken away",
@@ -189,7 +189,7 @@ def _task_words(task: TaskSight) -> str:
 
 
 def _moment(at: float | None) -> str:
-    return "a moment that is not known" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return "a moment that is not known" if at is None else moment_text(at)
 
 
 def _short(line: str) -> str:

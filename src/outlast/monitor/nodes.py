@@ -95,6 +95,14 @@ class ClusterSight:
         handlers = [(one.namespace, one.name) for one in self.handlers if one.node in names]
         return kubectl_commands(self.context, nodes=names, handlers=handlers)
 
+    def later(self, seconds: float) -> "ClusterSight":
+        """The same, so many seconds after it was seen: what is left has become less."""
+        nodes = tuple(
+            replace(node, seconds_left=_less(node.seconds_left, seconds), pods=tuple(_later(node.pods, seconds)))
+            for node in self.nodes
+        )
+        return replace(self, nodes=nodes)
+
     def endangered(self, *, soon_seconds: float) -> list[PodSight]:
         """Pods with outlast on nodes that are disrupted now, or will be within so many seconds."""
         near = [
@@ -210,6 +218,16 @@ class _Survey:
         except ClusterRefused as refused:
             self._problems.append(f"cannot {refused}")
             return []
+
+
+def _later(pods: Sequence[PodSight], seconds: float) -> Iterator[PodSight]:
+    for pod in pods:
+        risks = tuple(risk.later(seconds) for risk in pod.at_risk)
+        yield replace(pod, seconds_left=_less(pod.seconds_left, seconds), at_risk=risks)
+
+
+def _less(left: float | None, seconds: float) -> float | None:
+    return None if left is None else max(0.0, left - seconds)
 
 
 def _is_recent(pod: PodMarks, now: float) -> bool:

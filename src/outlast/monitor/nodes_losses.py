@@ -1,7 +1,7 @@
 """What a run would lose if its machine went now: the door through which the view of nodes asks the stores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 
@@ -22,6 +22,15 @@ class AtRisk:
     risk_seconds: float | None = None
     risk_steps: int | None = None
     problem: str = ""
+
+    def later(self, seconds: float) -> "AtRisk":
+        """The same, so many seconds after it was read."""
+        age, risk = self.checkpoint_age_seconds, self.risk_seconds
+        return replace(
+            self,
+            checkpoint_age_seconds=None if age is None else age + seconds,
+            risk_seconds=None if risk is None else risk + (seconds if self.state == "running" else 0.0),
+        )
 
 
 @dataclass(frozen=True, slots=True)

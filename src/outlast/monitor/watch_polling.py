@@ -1,0 +1,74 @@
+"""Reads what is watched, each thing in a thread of its own, and as often as it is cheap to read."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from outlast.errors import OutlastError
+
+_SHARE = 0.1  # of the time may go into reading, at most
+_MOST_SECONDS = 300.0
+_AFTER_ERRORS = (1, 2, 4, 8)  # times as long, while nothing answers
+
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading(Generic[Read]):
+    """The last thing that was read, `at` on the monotonic clock, and what has gone wrong since; None: nothing yet."""
+
+    value: Read | None = None
+    at: float = 0.0
+    problem: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether there is anything to tell."""
+        return self.value is not None or bool(self.problem)
+
+
+def wait_seconds(cost_seconds: float, *, least: float, failures: int = 0) -> float:
+    """How long to wait before the next reading, when the last one took `cost_seconds`: at least `least`."""
+    pause = max(least, cost_seconds / _SHARE)
+    return min(_MOST_SECONDS, pause * _AFTER_ERRORS[min(failures, len(_AFTER_ERRORS) - 1)])
+
+
+class Poller(Generic[Read]):
+    """Reads one thing again and again until it is told to stop. `latest` may be asked from any thread."""
+
+    def __init__(self, name: str, read: Callable[[], Read], *, least: float) -> None:
+        self.name, self.latest = name, Reading[Read]()
+        self.first = threading.Event()
+        self._read, self._least = read, least
+        self._stopped, self._failures = threading.Event(), 0
+        self._thread = threading.Thread(target=self._run, name=f"outlast-watch-{name[:20]}", daemon=True)
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """Reads nothing more; waits so long for a reading under way."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    def look(self) -> None:
+        """Reads once, here."""
+        try:
+            self.latest = Reading(self._read(), time.monotonic())
+            self._failures = 0
+        except OutlastError as error:
+            self._failures += 1
+            self.latest = Reading(self.latest.value, self.latest.at, str(error))
+        finally:
+            self.first.set()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            began = time.monotonic()
+            self.look()
+            cost = time.monotonic() - began
+            self._stopped.wait(wait_seconds(cost, least=self._least, failures=self._failures))
