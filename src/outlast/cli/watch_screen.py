@@ -29,6 +29,7 @@ _STYLES = {
 _ATTEMPT_STYLES = {"F": "blue", "I": "yellow", "K": "red", "C": "bold red", "X": "bold red", "R": "green"}
 _NARROW, _MOST_LETTERS = 60, 30
 _RATE_SECONDS = 60.0
+_STALE_SECONDS = 5.0  # what was read longer ago is said to be so
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def _section(one: Seen, rates: Rates, now: float, width: int) -> Iterator[Text]:
     head = Text(_plain(one.name), style="bold", overflow="ellipsis")
     if value is None:
         head.append("  reading" if not reading.problem else "", style="dim")
-    elif age >= 2:
+    elif age >= _STALE_SECONDS:
         head.append(f"  read {format_duration(age)} ago", style="dim")
     yield head
     if reading.problem:

@@ -39,7 +39,8 @@ class Poller(Generic[Read]):
     """Reads one thing again and again until it is told to stop. `latest` may be asked from any thread."""
 
     def __init__(self, name: str, read: Callable[[], Read], *, least: float) -> None:
-        self.name, self.latest = name, Reading[Read]()
+        self.name = name
+        self.latest: Reading[Read] = Reading()
         self.first = threading.Event()
         self._read, self._least = read, least
         self._stopped, self._failures = threading.Event(), 0

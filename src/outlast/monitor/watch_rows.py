@@ -119,7 +119,7 @@ def strip(attempts: tuple[str, ...], *, longest: int) -> str:
 
 def legend() -> str:
     """What the letters mean."""
-    return " ".join(f"{letter} {word}" for word, letter in _LETTERS.items())
+    return ", ".join(f"{letter} {word}" for word, letter in _LETTERS.items())
 
 
 def _plus(value: float | None, seconds: float) -> float | None:
