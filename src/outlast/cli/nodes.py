@@ -60,8 +60,8 @@ def nodes(*, platform: str, places: tuple[str, ...], no_stores: bool, check: boo
       outlast nodes --platform cloud-run --job train --region europe-west4
 
     Exit codes: 0 it could look (with --check: and nothing is endangered), 1 with --check: a pod that runs outlast is on
-    a disrupted node, or an execution failed or was preempted; 75 the cluster or gcloud does not answer, 78 it refuses,
-    or a setting cannot work.
+    a disrupted node, an execution failed or was preempted and runs, or not all could be seen; 75 the cluster or gcloud
+    does not answer, 78 it refuses, or a setting cannot work.
     """
     losses: Losses = no_losses if no_stores else StoreLosses(places_given(places))
     look = _LOOKS.get(platform)
@@ -83,7 +83,7 @@ def _cluster(losses: Losses, which: dict[str, Any]) -> Looked:
     soon = parse_duration(which["soon"], setting="--soon")
     cluster = OfficialClient(os.environ, context=which["context"])
     sight = survey(cluster, losses=losses, namespace=which["namespace"])
-    return cluster_row(sight), list(cluster_lines(sight)), bool(sight.endangered(soon_seconds=soon))
+    return cluster_row(sight), list(cluster_lines(sight)), bool(sight.endangered(soon_seconds=soon) or sight.problems)
 
 
 def _cloud_run(losses: Losses, which: dict[str, Any]) -> Looked:
@@ -94,7 +94,7 @@ def _cloud_run(losses: Losses, which: dict[str, Any]) -> Looked:
         sight = survey_executions(programs, chosen, losses=losses)
     finally:  # also after Ctrl-C
         programs.end()
-    return cloud_run_row(sight), list(cloud_run_lines(sight)), any(one.in_trouble for one in sight.executions)
+    return cloud_run_row(sight), list(cloud_run_lines(sight)), sight.in_trouble
 
 
 _LOOKS: dict[str, Callable[[Losses, dict[str, Any]], Looked]] = {

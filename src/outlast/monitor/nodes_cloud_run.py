@@ -89,6 +89,11 @@ class CloudRunSight:
     logs_query: str = ""
     problems: tuple[str, ...] = ()
 
+    @property
+    def in_trouble(self) -> bool:
+        """Somebody should look, or not all could be seen."""
+        return bool(self.problems) or any(one.in_trouble for one in self.executions)
+
 
 @dataclass(frozen=True, slots=True)
 class Which:
@@ -142,8 +147,8 @@ def survey_executions(programs: Programs, which: Which, *, losses: Losses) -> Cl
 
 def preemption_query(executions: Sequence[str]) -> str:
     """For Logs Explorer and `gcloud logging read`: preemptions of these executions."""
-    names = " OR ".join(json.dumps(one) for one in executions)
-    return f'resource.type="cloud_run_job"\nlabels."{_LOG_LABEL}"=({names})\n"{_PREEMPTED}"'
+    names = " OR ".join(f'labels."{_LOG_LABEL}"={json.dumps(one)}' for one in executions)
+    return f'resource.type="cloud_run_job"\n({names})\n"{_PREEMPTED}"'
 
 
 def _listing(which: Which) -> tuple[str, ...]:
