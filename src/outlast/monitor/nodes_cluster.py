@@ -22,6 +22,7 @@ _MISSING = "looking at a cluster needs the Kubernetes client: pip install 'outla
 _TIMEOUT_SECONDS = (5.0, 20.0)  # to connect, and of silence
 _LONGEST_SECONDS = 60.0  # for all pages of one listing
 _PAGE = 500  # as kubectl asks
+_SAME_SECONDS = 2.0  # what a date in whole seconds cannot tell from our own clock
 _MOST_BYTES = 64 * 1024 * 1024  # of one page; 500 nodes with many images take some 10 MB
 _GKE_CLUSTER = re.compile(
     r"gke_(?P<project>[^_]+)_(?P<location>[^_]+)_(?P<name>[^_]+)"
@@ -140,8 +141,8 @@ class OfficialClient:
             ) from error
         if len(body) > _MOST_BYTES:
             raise ClusterUnreachable(f"{what}: the answer is longer than {_MOST_BYTES} bytes")
-        if date is not None and abs(date - time.time()) > 2:
-            self._ahead_seconds = date - time.time()
+        ahead = 0.0 if date is None else date - time.time()
+        self._ahead_seconds = ahead if abs(ahead) > _SAME_SECONDS else 0.0
         return bytes(body)
 
     def _refusal(self, what: str, status: int, body: object) -> Exception:

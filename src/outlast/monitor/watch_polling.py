@@ -62,10 +62,15 @@ class Poller(Generic[Read]):
             self.latest = Reading(self._read(), time.monotonic())
             self._failures = 0
         except OutlastError as error:
-            self._failures += 1
-            self.latest = Reading(self.latest.value, self.latest.at, str(error))
+            self._failed(str(error))
+        except Exception as error:  # a fault of ours: the others go on, and it is told where people look
+            self._failed(f"{type(error).__name__}: {error}")
         finally:
             self.first.set()
+
+    def _failed(self, problem: str) -> None:
+        self._failures += 1
+        self.latest = Reading(self.latest.value, self.latest.at, problem)
 
     def _run(self) -> None:
         while not self._stopped.is_set():
