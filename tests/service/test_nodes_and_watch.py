@@ -160,7 +160,7 @@ def _planned(desk: Desk) -> None:
     assert (pod["state"], pod["grace_seconds"], pod["marks"]["urls"]) == ("on the node", 600, ["gs://ckpt/train"])
     (risk,) = pod["at_risk"]
     assert (risk["state"], risk["problem"]) == ("running", "")
-    assert risk["risk_steps"] >= 0
+    assert risk["risk_seconds"] > 0
     assert risk["checkpoint_step"] % 5 == 0
     desk.nodes("--check", code=1)
     assert "begins in" in desk.watch()

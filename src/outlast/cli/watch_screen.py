@@ -20,6 +20,8 @@ _STYLES = {
     "finished": "blue",
     "stuck": "bold red",
     "failed": "bold red",
+    "crashed": "bold red",
+    "killed": "yellow",
     "interrupted": "yellow",
     "waiting": "yellow",
     "ending": "bold red",

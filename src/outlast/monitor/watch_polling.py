@@ -63,7 +63,7 @@ class Poller(Generic[Read]):
             self._failures = 0
         except OutlastError as error:
             self._failed(str(error))
-        except Exception as error:  # a fault of ours: the others go on, and it is told where people look
+        except Exception as error:  # noqa: BLE001 - a fault of ours: the others go on, and it is told where people look
             self._failed(f"{type(error).__name__}: {error}")
         finally:
             self.first.set()

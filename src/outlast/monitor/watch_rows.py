@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 _URGENCY = {
     "stuck": 0,
     "failed": 1,
+    "crashed": 1,
     "running": 2,
     "waiting": 3,
     "interrupted": 4,
+    "killed": 4,
+    "left": 5,
     "unknown": 5,
     "superseded": 6,
     "finished": 9,
@@ -62,6 +65,10 @@ class TaskRow:
         if self.steps_done is None or not self.steps_total:
             return None
         return min(1.0, self.steps_done / self.steps_total)
+
+    def with_risk(self, seconds: float | None, steps: int | None, notice: str, left: float | None) -> "TaskRow":
+        """The same, of a running task: what is at risk, and the notice that it has heard, if any."""
+        return replace(self, risk_seconds=seconds, risk_steps=steps, notice=notice, notice_seconds_left=left)
 
     def later(self, seconds: float) -> "TaskRow":
         """The same, so many seconds after it was read: ages grow, and notices run out."""
