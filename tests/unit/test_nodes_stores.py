@@ -1,6 +1,9 @@
 """Which store a pod's losses are asked of, which of its tasks are meant, and how seldom it is read."""
 
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +21,24 @@ def row(job: str, task: int, state: str = "running", host: str = "") -> TaskRow:
     return TaskRow("u", job, "run-1", task, state, 50, 100, None, 40, 5.0, 5.0, 10, host=host)
 
 
-def losses_of(rows: list[Row], monkeypatch: pytest.MonkeyPatch, **places: str) -> StoreLosses:
-    monkeypatch.setattr(nodes_stores, "reader", lambda _url: lambda: rows)
-    return StoreLosses(places)
+@pytest.fixture
+def losses_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[list[Row]], StoreLosses]]:
+    """Makes what asks stores that tell of these rows."""
+    made: list[StoreLosses] = []
+
+    def make(rows: list[Row]) -> StoreLosses:
+        monkeypatch.setattr(nodes_stores, "reader", lambda _url: lambda: rows)
+        made.append(StoreLosses())
+        return made[-1]
+
+    yield make
+    assert all(one.close() for one in made)
+
+
+def at_risk(losses: StoreLosses, *urls: str, job: str | None = None, task: int | None = None, host: str = "") -> Any:
+    """Of one site."""
+    (found,) = losses([Worksite(urls, job, task, host)])
+    return found
 
 
 def test_places_are_told_as_from_and_place() -> None:
@@ -40,7 +58,8 @@ def test_a_real_store_tells_what_would_be_lost_there(tmp_path: Path) -> None:
         state["n"] += 1
         if step == 24:
             losses = StoreLosses(places_given([f"gs://b={tmp_path / 'bucket'}"]))
-            (risk,) = losses(Worksite(("gs://b/run",), "train", 0))
+            (risk,) = at_risk(losses, "gs://b/run", job="train", task=0)
+            assert losses.close()
             break
     assert (risk.url, risk.what, risk.state, risk.problem) == ("gs://b/run", "train / run-1 / task 0", "running", "")
     assert risk.checkpoint_step in (0, 10, 20), "the newest may not be written yet"
@@ -49,21 +68,21 @@ def test_a_real_store_tells_what_would_be_lost_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "url", ["/checkpoints", "sqlite:////w.db", "postgresql://me:secret@elsewhere/db", "pubsub://p/s"]
 )
-def test_what_only_a_manifest_names_is_asked_only_if_it_is_a_bucket(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    losses = losses_of([row("train", 0)], monkeypatch)
-    (risk,) = losses(Worksite((url,)))
+def test_what_only_a_manifest_names_is_asked_only_if_it_is_a_bucket(url: str, losses_of: Any) -> None:
+    losses = losses_of([row("train", 0)])
+    (risk,) = at_risk(losses, url)
     assert "not asked" in risk.problem
     assert "secret" not in risk.url
-    (risk,) = losses(Worksite(("gs://b/x",)))
+    (risk,) = at_risk(losses, "gs://b/x")
     assert risk.problem == ""
 
 
-def test_the_task_of_the_pod_is_meant_by_its_host_else_its_job_and_index(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_task_of_the_pod_is_meant_by_its_host_else_its_job_and_index(losses_of: Any) -> None:
     rows: list[Row] = [row("a", 0, host="a-0-xyz"), row("a", 1), row("b", 0), row("b", 1, "finished", host="old")]
-    losses = losses_of(rows, monkeypatch)
+    losses = losses_of(rows)
 
     def meant(site: Worksite) -> list[str]:
-        return [risk.what for risk in losses(site)]
+        return [risk.what for risk in losses([site])[0]]
 
     assert meant(Worksite(("gs://b",), "b", None, "a-0-xyz")) == ["a / run-1 / task 0"]
     assert meant(Worksite(("gs://b",), "a", 1)) == ["a / run-1 / task 1"]
@@ -73,9 +92,9 @@ def test_the_task_of_the_pod_is_meant_by_its_host_else_its_job_and_index(monkeyp
     ]  # fmt: skip
 
 
-def test_what_is_over_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    losses = losses_of([row("a", 0, "finished")], monkeypatch)
-    (risk,) = losses(Worksite(("gs://b",), "a", 0))
+def test_what_is_over_loses_nothing(losses_of: Any) -> None:
+    losses = losses_of([row("a", 0, "finished")])
+    (risk,) = at_risk(losses, "gs://b", job="a", task=0)
     assert (risk.risk_seconds, risk.risk_steps) == (0.0, 0)
 
 
@@ -84,17 +103,36 @@ def test_a_store_that_does_not_answer_is_a_problem_of_that_pod_alone(monkeypatch
         raise StoreUnreachable("the storage is away")
 
     monkeypatch.setattr(nodes_stores, "reader", refuses)
-    (risk,) = StoreLosses()(Worksite(("gs://b",)))
-    assert risk.problem == "the storage is away"
-
-
-def test_many_pods_at_one_bucket_cost_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = []
-    monkeypatch.setattr(nodes_stores, "reader", lambda url: lambda: read.append(url) or [row("a", 0)])
     losses = StoreLosses()
-    for number in range(20):
-        losses(Worksite(("gs://b",), "a", number))
+    (risk,) = at_risk(losses, "gs://b")
+    assert risk.problem == "the storage is away"
+    assert losses.close()
+
+
+def test_many_pods_at_one_bucket_cost_one_reading(losses_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    losses = losses_of([])
+    monkeypatch.setattr(nodes_stores, "reader", lambda url: lambda: read.append(url) or [row("a", 0)])
+    told = losses([Worksite(("gs://b",), "a", number) for number in range(20)])
+    assert [len(one) for one in told] == [1] * 20
+    losses([Worksite(("gs://b",), "a", 0)])
     assert read == ["gs://b"]
+
+
+def test_a_store_that_hangs_holds_up_neither_the_others_nor_the_leaving(monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs = threading.Event()
+
+    def slow() -> list[Row]:
+        hangs.wait(60)
+        return []
+
+    monkeypatch.setattr(nodes_stores, "reader", lambda url: slow if "slow" in url else lambda: [row("a", 0)])
+    monkeypatch.setattr(nodes_stores, "_STOP_SECONDS", 0.1)
+    losses = StoreLosses(patience_seconds=0.5)
+    slow_one, quick = losses([Worksite(("gs://slow",)), Worksite(("gs://quick",))])
+    assert (slow_one[0].problem, quick[0].problem) == ("it has not answered within 0.5 s", "")
+    assert losses.close() is False
+    hangs.set()
 
 
 # --- how often things are read ----------------------------------------------------------------------

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -63,17 +63,26 @@ def nodes(*, platform: str, places: tuple[str, ...], no_stores: bool, check: boo
     a disrupted node, an execution failed or was preempted and runs, or not all could be seen; 75 the cluster or gcloud
     does not answer, 78 it refuses, or a setting cannot work.
     """
-    losses: Losses = no_losses if no_stores else StoreLosses(places_given(places))
+    stores = StoreLosses(places_given(places))
     look = _LOOKS.get(platform)
     if look is None:
         raise SettingsError(f"--platform={platform!r}: there are {', '.join(_LOOKS)}")
-    row, lines, in_trouble = look(losses, which)
+    row, lines, in_trouble = look(no_losses if no_stores else stores, which)
     if as_json:
         click.echo(json.dumps(row, indent=2, allow_nan=False))
     else:
         for line in lines:
             click.echo(printable(line))
-    sys.exit(_TROUBLE if check and in_trouble else 0)
+    leave(_TROUBLE if check and in_trouble else 0, at_once=not stores.close())
+
+
+def leave(code: int, *, at_once: bool) -> NoReturn:
+    """Ends the command. `at_once`: a thread hangs in a storage's client, whose end could take the process along."""
+    if not at_once:
+        sys.exit(code)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 Looked = tuple[dict[str, Any], list[str], bool]

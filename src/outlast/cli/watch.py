@@ -14,6 +14,7 @@ import click
 from rich.console import Console as Screen
 from rich.live import Live
 
+from outlast.cli.nodes import leave
 from outlast.cli.progress import CTRL_C
 from outlast.cli.watch_screen import Rates, Seen, screen
 from outlast.clock import parse_duration
@@ -22,13 +23,13 @@ from outlast.monitor.nodes import survey
 from outlast.monitor.nodes_cluster import OfficialClient
 from outlast.monitor.nodes_losses import Losses, no_losses
 from outlast.monitor.nodes_stores import StoreLosses, places_given
-from outlast.monitor.watch_polling import Poller
+from outlast.monitor.watch_polling import Poller, stopped
 from outlast.monitor.watch_reading import least_seconds, reader
 from outlast.urls import masked
 
 _REFRESH_SECONDS, _LINES_SECONDS = 1.0, 10.0
 _FIRST_SECONDS = 60.0  # for the first reading, where only one is asked for
-_STOP_SECONDS = 2.0  # for a reading under way; one that hangs must not keep the process
+_STOP_SECONDS = 2.0  # for readings under way; one that hangs must not keep the process
 _CLUSTER_SECONDS = 2.0  # between two looks: a few requests to a server that is there for them
 _AT_HELP = "With --nodes: where a store that the pods call FROM is reached from here; repeatable."
 _HELP_LINE = "q leaves"
@@ -63,33 +64,38 @@ def watch(*, urls: tuple[str, ...], nodes: bool, interval: str | None, once: boo
     every = _REFRESH_SECONDS if on_screen else _LINES_SECONDS
     if interval is not None:
         every = max(0.1, parse_duration(interval, setting="--interval"))
-    pollers = list(_pollers(urls, every, nodes=nodes, **which))
+    stores = StoreLosses(places_given(which.pop("places")))
+    losses = no_losses if which.pop("no_stores") else stores
+    pollers = list(_pollers(urls, every, losses, nodes=nodes, **which))
     if not pollers:
         raise SettingsError(
             "nothing to watch: give a store or a queue, set OUTLAST_URL, or look at a cluster (--nodes)"
         )
     for poller in pollers:
         poller.start()
+    code = 0
     try:
         if once:
-            sys.exit(_once(pollers))
-        (_live if on_screen else _in_snapshots)(pollers, every)
+            code = _once(pollers)
+        else:
+            (_live if on_screen else _in_snapshots)(pollers, every)
     except KeyboardInterrupt:
-        sys.exit(0 if on_screen else CTRL_C)
-    finally:
-        for poller in pollers:
-            poller.stop(_STOP_SECONDS / len(pollers))
+        code = 0 if on_screen else CTRL_C
+    except BaseException:
+        stopped(pollers, 0.0)
+        raise
+    ended = stopped(pollers, _STOP_SECONDS)
+    leave(code, at_once=not (stores.close() and ended))
 
 
 def _pollers(
     urls: tuple[str, ...],
     every: float,
+    losses: Losses,
     *,
     nodes: bool,
     context: str | None,
     namespace: str | None,
-    places: tuple[str, ...],
-    no_stores: bool,
 ) -> Iterator[Poller[Any]]:
     """One for each thing that is watched; a URL or a kubeconfig that cannot work is refused at once."""
     told = os.environ.get("OUTLAST_URL", "").strip()
@@ -97,7 +103,6 @@ def _pollers(
         yield Poller(masked(url), reader(url), least=max(every, least_seconds(url)))
     if nodes:
         cluster = OfficialClient(os.environ, context=context)
-        losses: Losses = no_losses if no_stores else StoreLosses(places_given(places))
         look = partial(survey, cluster, losses=losses, namespace=namespace, logs=False)
         yield Poller(f"cluster {cluster.name}", look, least=max(every, _CLUSTER_SECONDS))
 

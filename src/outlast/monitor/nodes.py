@@ -17,6 +17,7 @@ RIGHTS = "it takes get and list on nodes and pods, and get on pods/log; kubectl 
 _RECENT_SECONDS = 3600.0  # pods that a disruption ended are shown for so long
 _MOST_ASKED_ALONE = 20  # of more nodes than these, all pods are listed at once
 _MOST_LOGS, _LOG_LINES = 5, 12
+_OVER = ("Succeeded", "Failed")
 _URGENCY = {"ending": 0, "lost": 1, "draining": 2, "planned": 3, "calm": 4}
 PodState = Literal["being ended", "on the node", "waiting", "ended"]
 
@@ -128,6 +129,7 @@ class _Survey:
     def __init__(self, cluster: Cluster, losses: Losses, namespace: str | None) -> None:
         self._cluster, self._losses, self._namespace = cluster, losses, namespace
         self._problems: list[str] = []
+        self._at_risk: dict[tuple[str, str], tuple[AtRisk, ...]] = {}
 
     def look(self, *, logs: bool) -> ClusterSight:
         every = self._nodes()
@@ -135,6 +137,9 @@ class _Survey:
         marked = [one for one in map(marks_of, every) if one.state != "calm"]
         marked.sort(key=lambda one: (_URGENCY[one.state], one.starts_at or 0.0, one.name))
         on_them = self._pods_on([one.name for one in marked])
+        ours = [one for one in on_them if one.runs_outlast]
+        risks = self._losses([one.worksite for one in ours])
+        self._at_risk = {(one.namespace, one.name): risk for one, risk in zip(ours, risks, strict=True)}
         nodes = tuple(self._node(one, on_them, now) for one in marked)
         waiting = [self._pod(one, "waiting", now) for one in self._in_phase("Pending") if not one.node]
         ended = [one for one in self._in_phase("Failed") if one.disrupted and _is_recent(one, now)]
@@ -159,7 +164,7 @@ class _Survey:
     def _node(self, marks: NodeMarks, on_them: Sequence[PodMarks], now: float) -> NodeSight:
         at = marks.ends_at if marks.ends_at is not None else marks.starts_at
         left = None if at is None else max(0.0, at - now)
-        here = [one for one in on_them if one.node == marks.name and one.phase not in ("Succeeded", "Failed")]
+        here = [one for one in on_them if one.node == marks.name]
         pods = [self._pod(one, "being ended" if one.ends_at else "on the node", now, marks) for one in here]
         pods.sort(key=lambda one: (not one.is_ours, one.marks.namespace, one.marks.name))
         return NodeSight(marks, left, tuple(pods))
@@ -168,15 +173,16 @@ class _Survey:
         left = None if marks.ends_at is None else max(0.0, marks.ends_at - now)
         longest = [platform_named(one).facts.longest_grace_seconds for one in (node.classes if node else ())]
         grace = min([marks.grace_seconds, *(one for one in longest if one is not None)])
-        at_risk = tuple(self._losses(marks.worksite)) if marks.runs_outlast and state != "waiting" else ()
+        at_risk = self._at_risk.get((marks.namespace, marks.name), ())
         return PodSight(marks, state, left, grace, at_risk)
 
     # --- which pods ---
 
     def _pods_on(self, nodes: Sequence[str]) -> list[PodMarks]:
         if len(nodes) > _MOST_ASKED_ALONE:
-            return self._pods("")
-        return [pod for node in nodes for pod in self._pods(f"spec.nodeName={node}")]
+            return [pod for pod in self._pods("") if pod.node in nodes and pod.phase not in _OVER]
+        found = [pod for node in nodes for pod in self._pods(f"spec.nodeName={node}")]
+        return [pod for pod in found if pod.phase not in _OVER]
 
     def _in_phase(self, phase: str) -> list[PodMarks]:
         return [one for one in self._pods(f"status.phase={phase}") if one.runs_outlast]

@@ -10,7 +10,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from outlast.deploy.doctor.programs import Answer, Programs, number_at, parsed, rows, rows_at, text_at, value_at
@@ -57,7 +57,7 @@ class TaskSight:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionSight:
-    """One execution. `retried_tasks`: tasks that had any retry."""
+    """One execution. `retried_tasks`: tasks that had any retry. `outlast_job`: what the store calls its job, mostly."""
 
     name: str
     job: str
@@ -70,6 +70,7 @@ class ExecutionSight:
     completed_at: float | None
     runs_outlast: str
     urls: tuple[str, ...]
+    outlast_job: str
     log_address: str | None
     tasks: tuple[TaskSight, ...] = ()
     preemptions: tuple[Preemption, ...] = ()
@@ -140,7 +141,8 @@ def survey_executions(programs: Programs, which: Which, *, losses: Losses) -> Cl
     tasks = [[] if isinstance(one, Answer) else one for one in read[:-1]]
     entries = [] if isinstance(read[-1], Answer) else read[-1]
     preemptions = [_preemption(one) for one in entries]
-    sights = [_execution(one, rows, preemptions, losses) for one, rows in zip(found, tasks, strict=True)]
+    sights = [_execution(one, of, preemptions) for one, of in zip(found, tasks, strict=True)]
+    sights = _with_risks(sights, losses)
     commands = tuple(shlex.join(words) for words in (listing, *asked))
     return CloudRunSight(tuple(sights), commands, query, problems)
 
@@ -185,7 +187,18 @@ def _complaint(answer: Answer) -> str:
 # --- what gcloud says -------------------------------------------------------------------------------
 
 
-def _execution(one: Row, tasks: Sequence[Row], preemptions: Sequence[Preemption], losses: Losses) -> ExecutionSight:
+def _with_risks(sights: Sequence[ExecutionSight], losses: Losses) -> list[ExecutionSight]:
+    """With what each running task would lose; the stores are asked all at once."""
+    running = [(one, task) for one in sights for task in one.tasks if task.state == "running"]
+    risks = losses([Worksite(one.urls, one.outlast_job, task.index) for one, task in running])
+    known = {(one.name, task.index): risk for (one, task), risk in zip(running, risks, strict=True)}
+    return [
+        replace(one, tasks=tuple(replace(task, at_risk=known.get((one.name, task.index), ())) for task in one.tasks))
+        for one in sights
+    ]
+
+
+def _execution(one: Row, tasks: Sequence[Row], preemptions: Sequence[Preemption]) -> ExecutionSight:
     name = text_at(one, "metadata", "name") or ""
     labels = value_at(one, "metadata", "labels")
     job = text_at(labels, _JOB_LABEL) or ""
@@ -194,7 +207,6 @@ def _execution(one: Row, tasks: Sequence[Row], preemptions: Sequence[Preemption]
     containers = [ContainerMarks(dict(each), volumes) for each in rows_at(task_spec, "containers")]
     why = next((found for each in containers if (found := each.runs_outlast())), "")
     urls = tuple(dict.fromkeys(url for each in containers for url in each.urls(guess=bool(why))))
-    site = Worksite(urls, next((each.env["OUTLAST_JOB"] for each in containers if "OUTLAST_JOB" in each.env), job))
     state, message = _state(one)
     return ExecutionSight(
         name=name,
@@ -208,8 +220,9 @@ def _execution(one: Row, tasks: Sequence[Row], preemptions: Sequence[Preemption]
         completed_at=parse_moment(text_at(one, "status", "completionTime")),
         runs_outlast=why,
         urls=urls,
+        outlast_job=next((each.env["OUTLAST_JOB"] for each in containers if "OUTLAST_JOB" in each.env), job),
         log_address=text_at(one, "status", "logUri"),
-        tasks=tuple(sorted((_task(each, site, losses) for each in tasks), key=lambda each: each.index)),
+        tasks=tuple(sorted((_task(each) for each in tasks), key=lambda each: each.index)),
         preemptions=tuple(each for each in preemptions if each.execution == name),
     )
 
@@ -226,12 +239,11 @@ def _state(one: Row) -> tuple[ExecutionState, str]:
     return "running", ""
 
 
-def _task(one: Row, site: Worksite, losses: Losses) -> TaskSight:
+def _task(one: Row) -> TaskSight:
     index = int(number_at(one, "status", "index"))
     state = (text_at(value_at(one, "metadata", "labels"), _STATE_LABEL) or "").lower()
     retries = text_at(one, "spec", "maxRetries")
     code = text_at(one, "status", "lastAttemptResult", "exitCode")
-    here = Worksite(site.urls, site.job, index)
     return TaskSight(
         index=index,
         state=state or "unknown",
@@ -241,7 +253,6 @@ def _task(one: Row, site: Worksite, losses: Losses) -> TaskSight:
         completed_at=parse_moment(text_at(one, "status", "completionTime")),
         last_exit=int(code) if code is not None and code.lstrip("-").isdigit() else None,
         last_message=text_at(one, "status", "lastAttemptResult", "status", "message") or "",
-        at_risk=tuple(losses(here)) if state == "running" and here.urls else (),
     )
 
 

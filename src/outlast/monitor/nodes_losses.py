@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from outlast.urls import masked
+
 
 @dataclass(frozen=True, slots=True)
 class AtRisk:
@@ -48,13 +50,13 @@ class Worksite:
 
 
 class Losses(Protocol):
-    """Who knows what a process would lose."""
+    """Who knows what processes would lose."""
 
-    def __call__(self, site: Worksite) -> Sequence[AtRisk]:
-        """One for each task of a run, or queue, that the process works at; never raises."""
+    def __call__(self, sites: Sequence[Worksite]) -> Sequence[tuple[AtRisk, ...]]:
+        """For each site one for each task of a run, or queue, that the process works at; never raises."""
         ...
 
 
-def no_losses(site: Worksite) -> Sequence[AtRisk]:
+def no_losses(sites: Sequence[Worksite]) -> Sequence[tuple[AtRisk, ...]]:
     """Asks no store: the URLs are named, and nothing is known of them."""
-    return [AtRisk(url, problem="not asked") for url in site.urls]
+    return [tuple(AtRisk(masked(url), problem="not asked") for url in site.urls) for site in sites]

@@ -1,18 +1,20 @@
-"""What a pod or a task would lose now, as the store says that its manifest names; each store is read seldom."""
+"""What a pod or a task would lose now, by the store that its manifest names; each store has a thread of its own."""
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
-from outlast.errors import OutlastError, SettingsError
+from outlast.clock import format_duration
+from outlast.errors import SettingsError
 from outlast.monitor.nodes_losses import AtRisk, Worksite
-from outlast.monitor.watch_polling import wait_seconds
+from outlast.monitor.watch_polling import Poller, stopped
 from outlast.monitor.watch_reading import least_seconds, reader
 from outlast.monitor.watch_rows import QueueRow, Row, TaskRow
 from outlast.urls import masked
 
 _LEAST_SECONDS = 1.0
+_PATIENCE_SECONDS = 25.0  # a bucket that is away is given up after some 18 s
+_STOP_SECONDS = 2.0
+_MOST_STORES = 32  # at once; each has a thread
 # A manifest is written by others. Buckets are asked where it names them; a database could be anybody's, and would see
 # the login of whoever looks. A path is one in the container.
 _ASKED = ("gs", "s3", "az")
@@ -34,41 +36,52 @@ def places_given(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Last:
-    """What a store said, when, and how long that is good for."""
-
-    rows: Sequence[Row]
-    problem: str
-    at: float
-    good_for: float
-
-
 class StoreLosses:
-    """Asks the stores. `places`: where those are reached from here that the platform calls otherwise.
+    """Asks the stores, each in a thread of its own, as often as that is cheap. `close` it.
 
-    `interval`: how long what a store said counts; longer where reading is slow or charged for.
+    `places`: where those are reached from here that the platform calls otherwise. `patience_seconds`: for the first
+    answer of all that are asked at once; a store that takes longer is told as that, and goes on being read.
     """
 
-    def __init__(self, places: Mapping[str, str] = {}, *, interval: float = _LEAST_SECONDS) -> None:
-        self._places, self._interval = dict(places), interval
-        self._readers: dict[str, Callable[[], Sequence[Row]]] = {}
-        self._last: dict[str, _Last] = {}
-        self._lock = threading.Lock()
+    def __init__(self, places: Mapping[str, str] | None = None, *, patience_seconds: float = _PATIENCE_SECONDS) -> None:
+        self._places, self._patience_seconds = dict(places or {}), patience_seconds
+        self._pollers: dict[str, Poller[Sequence[Row]]] = {}
 
-    def __call__(self, site: Worksite) -> Sequence[AtRisk]:
-        return [risk for url in site.urls for risk in self._at(url, site)]
+    def __call__(self, sites: Sequence[Worksite]) -> list[tuple[AtRisk, ...]]:
+        wanted = {place: None for site in sites for url in site.urls if (place := self._reached(url)) is not None}
+        self._watch(list(wanted)[:_MOST_STORES])
+        return [tuple(risk for url in site.urls for risk in self._at(url, site)) for site in sites]
+
+    def close(self) -> bool:
+        """Reads nothing more. Whether all of it has ended: a store that hangs may hold a thread."""
+        return stopped(self._pollers.values(), _STOP_SECONDS)
+
+    def _watch(self, places: Sequence[str]) -> None:
+        """Has these read and no others, and waits for the first answer of each."""
+        for gone in set(self._pollers) - set(places):
+            self._pollers.pop(gone).stop(0.0)
+        for place in places:
+            if place not in self._pollers:
+                least = max(_LEAST_SECONDS, least_seconds(place))
+                self._pollers[place] = Poller(place, _Opened(place).read, least=least)
+                self._pollers[place].start()
+        until = time.monotonic() + self._patience_seconds
+        for place in places:
+            self._pollers[place].first.wait(max(0.0, until - time.monotonic()))
 
     def _at(self, url: str, site: Worksite) -> list[AtRisk]:
         shown, place = masked(url), self._reached(url)
         if place is None:
             return [AtRisk(shown, problem=_NOT_ASKED)]
-        with self._lock:
-            last = self._read(place)
-        if last.problem:
-            return [AtRisk(shown, problem=last.problem)]
+        poller = self._pollers.get(place)
+        if poller is None:
+            return [AtRisk(shown, problem=f"not asked: {_MOST_STORES} other stores are")]
+        last = poller.latest
+        if last.problem or last.value is None:
+            why = last.problem or f"it has not answered within {format_duration(self._patience_seconds)}"
+            return [AtRisk(shown, problem=why)]
         elapsed = time.monotonic() - last.at
-        rows = [row.later(elapsed) for row in last.rows]
+        rows = [row.later(elapsed) for row in last.value]
         tasks = _of_site([row for row in rows if isinstance(row, TaskRow)], site)
         queues = [_queue_risk(shown, row) for row in rows if isinstance(row, QueueRow)]
         found = [_task_risk(shown, row) for row in tasks] + queues
@@ -81,23 +94,18 @@ class StoreLosses:
                 return self._places[origin] + url[len(origin) :]
         return url if url.partition("://")[0] in _ASKED and "://" in url else None
 
-    def _read(self, place: str) -> _Last:
-        known = self._last.get(place)
-        began = time.monotonic()
-        if known is not None and began - known.at < known.good_for:
-            return known
-        rows: Sequence[Row] = ()
-        problem = ""
-        try:
-            if place not in self._readers:
-                self._readers[place] = reader(place)
-            rows = self._readers[place]()
-        except OutlastError as error:
-            problem = str(error)
-        now = time.monotonic()
-        pause = wait_seconds(now - began, least=max(self._interval, least_seconds(place)), failures=int(bool(problem)))
-        self._last[place] = _Last(rows, problem, now, pause)
-        return self._last[place]
+
+class _Opened:
+    """A store or a queue that is opened when it is first read: that may fail, and again succeed later."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._read: Callable[[], Sequence[Row]] | None = None
+
+    def read(self) -> Sequence[Row]:
+        if self._read is None:
+            self._read = reader(self._place)
+        return self._read()
 
 
 def _of_site(rows: Sequence[TaskRow], site: Worksite) -> list[TaskRow]:

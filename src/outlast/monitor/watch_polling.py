@@ -2,9 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from outlast.errors import OutlastError
 
@@ -35,6 +35,15 @@ def wait_seconds(cost_seconds: float, *, least: float, failures: int = 0) -> flo
     return min(_MOST_SECONDS, pause * _AFTER_ERRORS[min(failures, len(_AFTER_ERRORS) - 1)])
 
 
+def stopped(pollers: "Iterable[Poller[Any]]", seconds: float) -> bool:
+    """Stops all of them, within so many seconds; whether each has ended."""
+    every = list(pollers)
+    for poller in every:
+        poller.stop(0.0)
+    until = time.monotonic() + seconds
+    return all(poller.stop(max(0.0, until - time.monotonic())) for poller in every)
+
+
 class Poller(Generic[Read]):
     """Reads one thing again and again until it is told to stop. `latest` may be asked from any thread."""
 
@@ -50,11 +59,12 @@ class Poller(Generic[Read]):
         """Begins."""
         self._thread.start()
 
-    def stop(self, seconds: float) -> None:
-        """Reads nothing more; waits so long for a reading under way."""
+    def stop(self, seconds: float) -> bool:
+        """Reads nothing more; waits so long for a reading under way, and tells whether it has ended."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def look(self) -> None:
         """Reads once, here."""
