@@ -102,12 +102,15 @@ def test_no_line_is_wider_than_the_window_whatever_is_shown(width: int) -> None:
     assert all(len(line) <= width for line in text.splitlines()), text
 
 
-@pytest.mark.parametrize("height", [3, 5, 12, 40])
-def test_the_view_is_no_higher_than_the_window_and_says_what_it_leaves_out(height: int) -> None:
+@pytest.mark.parametrize(("width", "height"), [(200, 5), (200, 12), (200, 45), (40, 8), (40, 30)])
+def test_the_view_is_no_higher_than_the_window_and_says_what_it_leaves_out(width: int, height: int) -> None:
     rows = [replace(RUNNING, task=number) for number in range(30)]
-    text = drawn(seen(*rows), width=200, height=height)
+    text = drawn(seen(*rows), cluster(), width=width, height=height)
     assert len(text.splitlines()) <= height
-    assert ("more lines" in text) == (height < 33)
+    assert ("more lines" in text) == ((width, height) != (200, 45))
+    assert "q leaves" in text
+    if height > 10:
+        assert "node-1  ending" in text, "a long list of runs does not hide the nodes"
 
 
 def test_those_that_somebody_should_look_at_come_first() -> None:
@@ -158,7 +161,7 @@ def test_a_node_shows_who_is_on_it_what_they_would_lose_and_how_long_they_have()
         "node-1  ending  60 min at most",
         "team/train-abcde  being ended, 4 min",
         "last checkpoint of step 100 90 s ago, would lose 90 s of work (20 steps)",
-        "and 1 pods without outlast",
+        "and 1 pod without outlast",
         "team/next  waiting for a node",
         "not seen: p",
     ):

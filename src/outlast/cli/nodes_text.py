@@ -47,7 +47,7 @@ def time_left(node: NodeSight) -> str:
     if node.seconds_left is not None:
         return f"{format_duration(node.seconds_left)} left" if node.seconds_left > 0 else "any moment now"
     if node.marks.longest_seconds is not None:
-        return f"{format_duration(node.marks.longest_seconds)} at most, begun it is not known when"
+        return f"{format_duration(node.marks.longest_seconds)} at most"
     return ""
 
 

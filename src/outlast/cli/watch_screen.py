@@ -64,20 +64,30 @@ class Rates:
 
 def screen(seen: Sequence[Seen], rates: Rates, *, width: int, height: int | None, help_line: str = "") -> Text:
     """The whole view; at most `height` lines where that is given, with a line that says what was left out."""
-    now, lines = time.monotonic(), list[Text]()
-    for one in seen:
-        lines += _section(one, rates, now, width)
-    bottom = [Text(help_line, style="dim")] if help_line else []
+    now = time.monotonic()
+    sections = [list(_section(one, rates, now, width)) for one in seen]
+    bottom: list[Text] = []
     if any(isinstance(row, TaskRow) for one in seen for row in _rows(one)):
-        bottom.insert(0, Text(f"attempts: {legend()}", style="dim"))
+        bottom += _folded(f"attempts: {legend()}", width, style="dim")
+    if help_line:
+        bottom += _folded(help_line, width, style="dim")
     if height is not None:
-        room = max(1, height - len(bottom) - 1)
-        if len(lines) > room:
-            left_out = len(lines) - room + 1
-            lines = [*lines[: room - 1], Text(f"{_dots()} {left_out} more lines; a taller window shows them", "dim")]
-    whole = Text("\n").join([*lines, *bottom])
+        sections = _fitted(sections, height - len(bottom) - 1, width)
+    whole = Text("\n").join([*(line for section in sections for line in section), *bottom])
     whole.no_wrap = height is not None
     return whole
+
+
+def _fitted(sections: Sequence[Sequence[Text]], room: int, width: int) -> list[list[Text]]:
+    """As many lines as there is room for, taken from the longest sections; each says how many it leaves out."""
+    most = max((len(one) for one in sections), default=0)
+    while most > 1 and sum(min(len(one), most) for one in sections) > room:
+        most -= 1
+    fitted = []
+    for one in sections:
+        more = Text(f"  {_dots()} {len(one) - most + 1} more lines; a taller window shows them", "dim")
+        fitted.append(list(one) if len(one) <= most else [*one[: most - 1], _cut(more, width)])
+    return fitted
 
 
 def _dots() -> str:
@@ -97,7 +107,7 @@ def _section(one: Seen, rates: Rates, now: float, width: int) -> Iterator[Text]:
         head.append("  reading" if not reading.problem else "", style="dim")
     elif age >= _STALE_SECONDS:
         head.append(f"  read {format_duration(age)} ago", style="dim")
-    yield head
+    yield _cut(head, width)
     if reading.problem:
         yield from _folded(f"  {_plain(reading.problem)}", width, style="bold red")
     if isinstance(value, ClusterSight):
@@ -170,7 +180,8 @@ def _queue(row: QueueRow, rate: str, width: int) -> Iterator[Text]:
 
 def _cluster(sight: ClusterSight, width: int) -> Iterator[Text]:
     disrupted = sum(node.is_disrupted for node in sight.nodes)
-    yield Text(f"  {sight.nodes_in_all} nodes, {disrupted} disrupted, {len(sight.nodes) - disrupted} planned")
+    planned = len(sight.nodes) - disrupted
+    yield _cut(Text(f"  {sight.nodes_in_all} nodes, {disrupted} disrupted, {planned} planned"), width)
     for node in sight.nodes:
         head = Text("  ")
         head.append(_plain(node.marks.name))
@@ -183,12 +194,16 @@ def _cluster(sight: ClusterSight, width: int) -> Iterator[Text]:
                 yield from _pod(pod, width)
         others = sum(not pod.is_ours for pod in node.pods)
         if others:
-            yield Text(f"    and {others} pods without outlast", style="dim")
+            yield _cut(Text(f"    and {_pods(others)} without outlast", style="dim"), width)
     for title, pods in (("waiting for a node", sight.waiting), ("ended by a disruption", sight.ended)):
         for pod in pods:
             yield from _folded(f"  {_plain(pod.marks.namespace)}/{_plain(pod.marks.name)}  {title}", width)
     for problem in sight.problems:
         yield from _folded(f"  not seen: {_plain(problem)}", width, style="red")
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"
 
 
 def _pod(pod: PodSight, width: int) -> Iterator[Text]:
