@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from gke_programs import wait_until
 from kubernetes import client, config
+from terminal import Terminal
 
 import outlast
 from outlast.cli.main import main
@@ -23,7 +24,7 @@ from outlast.emulate.kubernetes.images import Image
 
 pytestmark = pytest.mark.skipif(not can_isolate(), reason="needs PID namespaces")
 
-NODE = "gke-gpu-pool-0"
+NODE, PLANNED = "gke-gpu-pool-0", "cloud.google.com/scheduled-maintenance-time"
 # Its last step takes until the gate is open, so that there is time to look at a pod that is being ended.
 TRAINER = """
 import pathlib, time
@@ -93,6 +94,12 @@ class Desk:
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 
+    def live(self) -> Terminal:
+        """The live view in a terminal, which is left by the test."""
+        words = ("watch", str(self.store), "--nodes", "--at", f"gs://ckpt={self.cluster.bucket('ckpt')}")
+        command = [sys.executable, "-c", "from outlast.cli.main import main; main()", *words]
+        return Terminal(command, lines=40, columns=180, env={**self._env, "NO_COLOR": "1", "COLUMNS": "180"})
+
     def watch(self) -> str:
         done = self.run(
             "watch", str(self.store), "--nodes", "--at", f"gs://ckpt={self.cluster.bucket('ckpt')}", "--once"
@@ -127,31 +134,42 @@ def test_a_whole_maintenance_is_seen_from_before_it_to_after_it(desk: Desk) -> N
     batch = client.BatchV1Api(desk.api.api_client)
     batch.create_namespaced_job("default", JOB)
     wait_until(lambda: len(list(desk.store.rglob("commits/*.json"))) > 1)
+    with desk.live() as terminal:
+        at = terminal.wait_for("2 nodes, 0 disrupted, 0 planned", after=terminal.wait_for("task 0  running"))
+        _through_it(desk, terminal, at)
+        terminal.press("q")
+        assert terminal.end() == 0
+
+
+def _through_it(desk: Desk, terminal: Terminal, at: int) -> None:
     calm = desk.nodes("--check")
     assert (calm["nodes_in_all"], calm["nodes"], calm["problems"]) == (2, [], [])
-    assert "train / run-1 / task 0  running" in desk.watch()
     _planned(desk)
+    at = terminal.wait_for("begins in", after=terminal.wait_for(f"{NODE}  planned", after=at))
+    desk.api.patch_node(NODE, {"metadata": {"labels": {PLANNED: None}}})
     procedure = desk.cluster.maintain(NODE)
     wait_until(lambda: "Evicting pod default/train" in str(procedure.trace))
     _noticed(desk)
+    terminal.wait_for("NOTICE", after=at)
+    at = terminal.wait_for("being ended", after=terminal.wait_for(f"{NODE}  ending", after=at))
     (desk.cluster.bucket("gate") / "open").touch()
     wait_until(lambda: len(desk.api.list_node().items) == 1)
     wait_until(lambda: desk.api.list_namespaced_pod("default", field_selector="status.phase=Pending").items)
-    watched, gone = desk.watch(), desk.nodes("--check")
+    gone = desk.nodes("--check")
     assert (gone["nodes_in_all"], gone["nodes"]) == (1, [])
     assert [pod["marks"]["owner"] for pod in gone["waiting"]] == ["job/train"]
     assert "nodes are available" in gone["waiting"][0]["marks"]["waits_for"]
-    assert "waiting for a node" in watched
+    at = terminal.wait_for("waiting for a node", after=at)
     assert procedure.wait(60)
-    wait_until(lambda: "attempts IR" in desk.watch())
+    at = terminal.wait_for("attempts IR", after=at)
+    assert "attempts IR" in desk.watch()
     after = desk.nodes("--check")
     assert (after["nodes_in_all"], after["nodes"], after["waiting"]) == (2, [], [])
 
 
 def _planned(desk: Desk) -> None:
     """Maintenance that begins in half an hour: endangered soon, and not within a minute."""
-    label = {"cloud.google.com/scheduled-maintenance-time": str(int(time.time()) + 1800)}
-    desk.api.patch_node(NODE, {"metadata": {"labels": label}})
+    desk.api.patch_node(NODE, {"metadata": {"labels": {PLANNED: str(int(time.time()) + 1800)}}})
     planned = desk.nodes("--check", "--soon", "1min")
     (node,) = planned["nodes"]
     assert (node["marks"]["state"], node["disrupted"]) == ("planned", False)
@@ -163,8 +181,6 @@ def _planned(desk: Desk) -> None:
     assert risk["risk_seconds"] > 0
     assert risk["checkpoint_step"] % 5 == 0
     desk.nodes("--check", code=1)
-    assert "begins in" in desk.watch()
-    desk.api.patch_node(NODE, {"metadata": {"labels": {next(iter(label)): None}}})
 
 
 def _noticed(desk: Desk) -> None:
@@ -182,9 +198,6 @@ def _noticed(desk: Desk) -> None:
     assert pod["at_risk"][0]["checkpoint_step"] is not None
     (handler,) = (one for one in seen["handlers"] if one["node"] == NODE)
     assert any("Evicting pod default/train" in line for line in handler["lines"])
-    watched = desk.watch()
-    assert "NOTICE" in watched
-    assert f"{NODE}  ending" in watched
     text = desk.run("nodes", "--no-stores").stdout
     assert 'resource.labels.container_name="maintenance-handler"' in text
     if shutil.which("kubectl"):

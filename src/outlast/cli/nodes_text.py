@@ -34,8 +34,7 @@ def cluster_lines(sight: ClusterSight) -> Iterator[str]:
     for handler in sight.handlers:
         if handler.lines:
             yield from _handler_lines(handler)
-    if sight.nodes:
-        yield from _by_hand(sight)
+    yield from _by_hand(sight)
     for problem in sight.problems:
         yield _short(f"not seen: {problem}")
 

@@ -30,6 +30,7 @@ _STYLES = {
 }
 _ATTEMPT_STYLES = {"F": "blue", "I": "yellow", "K": "red", "C": "bold red", "X": "bold red", "R": "green"}
 _NARROW, _MOST_LETTERS = 60, 30
+_LOW = 16  # with fewer lines there is no room to explain anything
 _RATE_SECONDS = 60.0
 _STALE_SECONDS = 5.0  # what was read longer ago is said to be so
 
@@ -67,7 +68,8 @@ def screen(seen: Sequence[Seen], rates: Rates, *, width: int, height: int | None
     now = time.monotonic()
     sections = [list(_section(one, rates, now, width)) for one in seen]
     bottom: list[Text] = []
-    if any(isinstance(row, TaskRow) for one in seen for row in _rows(one)):
+    roomy = height is None or height >= _LOW
+    if roomy and any(isinstance(row, TaskRow) for one in seen for row in _rows(one)):
         bottom += _folded(f"attempts: {legend()}", width, style="dim")
     if help_line:
         bottom += _folded(help_line, width, style="dim")
