@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,7 +50,7 @@ JOB: dict[str, Any] = {
             "metadata": {"annotations": {"gke-gcsfuse/volumes": "true"}},
             "spec": {
                 "restartPolicy": "Never",
-                "terminationGracePeriodSeconds": 600,
+                "terminationGracePeriodSeconds": 3000,
                 "nodeSelector": {"cloud.google.com/gke-nodepool": "gpu-pool"},
                 "containers": [
                     {
@@ -126,7 +127,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     (folder / "trainer.py").write_text(TRAINER)
     source = str(Path(outlast.__file__).parents[1])
     image = Image(entry_point=(sys.executable, str(folder / "trainer.py")), environment={"PYTHONPATH": source})
-    with Cluster(["gpu", "cpu"], speed=15, images={"trainer:1": image}) as cluster:
+    with Cluster(["gpu", "cpu"], speed=60, images={"trainer:1": image}) as cluster:
         yield Desk(cluster)
 
 
@@ -147,6 +148,7 @@ def _through_it(desk: Desk, terminal: Terminal, at: int) -> None:
     _planned(desk)
     at = terminal.wait_for("begins in", after=terminal.wait_for(f"{NODE}  planned", after=at))
     desk.api.patch_node(NODE, {"metadata": {"labels": {PLANNED: None}}})
+    new_machine = _held_back(desk)
     procedure = desk.cluster.maintain(NODE)
     wait_until(lambda: "Evicting pod default/train" in str(procedure.trace))
     _noticed(desk)
@@ -160,11 +162,25 @@ def _through_it(desk: Desk, terminal: Terminal, at: int) -> None:
     assert [pod["marks"]["owner"] for pod in gone["waiting"]] == ["job/train"]
     assert "nodes are available" in gone["waiting"][0]["marks"]["waits_for"]
     at = terminal.wait_for("waiting for a node", after=at)
+    new_machine.set()
     assert procedure.wait(60)
     at = terminal.wait_for("attempts IR", after=at)
     assert "attempts IR" in desk.watch()
     after = desk.nodes("--check")
     assert (after["nodes_in_all"], after["nodes"], after["waiting"]) == (2, [], [])
+
+
+def _held_back(desk: Desk) -> threading.Event:
+    """Lets the new machine come when that is set, so that there is time to look at the cluster without it."""
+    host, wanted = desk.cluster.fleet.host(NODE), threading.Event()
+    switch_on = host.switch_on
+
+    def later() -> None:
+        wanted.wait(60)
+        switch_on()
+
+    host.switch_on = later  # type: ignore[method-assign]  # of this one host
+    return wanted
 
 
 def _planned(desk: Desk) -> None:
@@ -175,7 +191,7 @@ def _planned(desk: Desk) -> None:
     assert (node["marks"]["state"], node["disrupted"]) == ("planned", False)
     assert 1700 < node["seconds_left"] <= 1800
     (pod,) = (one for one in node["pods"] if one["marks"]["runs_outlast"])
-    assert (pod["state"], pod["grace_seconds"], pod["marks"]["urls"]) == ("on the node", 600, ["gs://ckpt/train"])
+    assert (pod["state"], pod["grace_seconds"], pod["marks"]["urls"]) == ("on the node", 3000, ["gs://ckpt/train"])
     (risk,) = pod["at_risk"]
     assert (risk["state"], risk["problem"]) == ("running", "")
     assert risk["risk_seconds"] > 0
@@ -194,7 +210,7 @@ def _noticed(desk: Desk) -> None:
     ]
     (pod,) = (one for one in node["pods"] if one["marks"]["runs_outlast"])
     assert (pod["state"], pod["marks"]["disrupted"]) == ("being ended", "EvictionByEvictionAPI")
-    assert 0 < pod["seconds_left"] <= 600
+    assert 0 < pod["seconds_left"] <= 3000
     assert pod["at_risk"][0]["checkpoint_step"] is not None
     (handler,) = (one for one in seen["handlers"] if one["node"] == NODE)
     assert any("Evicting pod default/train" in line for line in handler["lines"])
