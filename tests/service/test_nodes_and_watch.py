@@ -159,8 +159,8 @@ def _through_it(desk: Desk, terminal: Terminal, at: int) -> None:
     wait_until(lambda: desk.api.list_namespaced_pod("default", field_selector="status.phase=Pending").items)
     gone = desk.nodes("--check")
     assert (gone["nodes_in_all"], gone["nodes"]) == (1, [])
-    assert [pod["marks"]["owner"] for pod in gone["waiting"]] == ["job/train"]
-    assert "nodes are available" in gone["waiting"][0]["marks"]["waits_for"]
+    assert [pod["owner"] for pod in gone["waiting"]] == ["job/train"]
+    assert "nodes are available" in gone["waiting"][0]["waits_for"]
     at = terminal.wait_for("waiting for a node", after=at)
     new_machine.set()
     assert procedure.wait(60)
@@ -188,10 +188,10 @@ def _planned(desk: Desk) -> None:
     desk.api.patch_node(NODE, {"metadata": {"labels": {PLANNED: str(int(time.time()) + 1800)}}})
     planned = desk.nodes("--check", "--soon", "1min")
     (node,) = planned["nodes"]
-    assert (node["marks"]["state"], node["disrupted"]) == ("planned", False)
+    assert (node["state"], node["disrupted"]) == ("planned", False)
     assert 1700 < node["seconds_left"] <= 1800
-    (pod,) = (one for one in node["pods"] if one["marks"]["runs_outlast"])
-    assert (pod["state"], pod["grace_seconds"], pod["marks"]["urls"]) == ("on the node", 3000, ["gs://ckpt/train"])
+    (pod,) = (one for one in node["pods"] if one["runs_outlast"])
+    assert (pod["state"], pod["grace_seconds"], pod["urls"]) == ("on the node", 3000, ["gs://ckpt/train"])
     (risk,) = pod["at_risk"]
     assert (risk["state"], risk["problem"]) == ("running", "")
     assert risk["risk_seconds"] > 0
@@ -202,14 +202,14 @@ def _planned(desk: Desk) -> None:
 def _noticed(desk: Desk) -> None:
     seen = desk.nodes("--check", code=1)
     (node,) = seen["nodes"]
-    assert (node["marks"]["name"], node["marks"]["state"], node["disrupted"]) == (NODE, "ending", True)
-    assert node["marks"]["classes"] == ["gke-gpu"]
-    assert node["marks"]["signs"] == [
+    assert (node["name"], node["state"], node["disrupted"]) == (NODE, "ending", True)
+    assert node["classes"] == ["gke-gpu"]
+    assert node["signs"] == [
         "label cloud.google.com/active-node-maintenance=true",
         "taint cloud.google.com/impending-node-termination",
     ]
-    (pod,) = (one for one in node["pods"] if one["marks"]["runs_outlast"])
-    assert (pod["state"], pod["marks"]["disrupted"]) == ("being ended", "EvictionByEvictionAPI")
+    (pod,) = (one for one in node["pods"] if one["runs_outlast"])
+    assert (pod["state"], pod["disrupted"]) == ("being ended", "EvictionByEvictionAPI")
     assert 0 < pod["seconds_left"] <= 3000
     assert pod["at_risk"][0]["checkpoint_step"] is not None
     (handler,) = (one for one in seen["handlers"] if one["node"] == NODE)

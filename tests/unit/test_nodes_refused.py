@@ -111,13 +111,13 @@ def test_who_may_not_read_all_namespaces_sees_the_pods_of_their_own(api: Api) ->
     done = api.nodes("--json", "--check")
     assert done.exit_code == 1
     sight = json.loads(done.stdout)
-    assert [one["marks"]["name"] for one in sight["nodes"][0]["pods"]] == ["train-0"]
+    assert [one["name"] for one in sight["nodes"][0]["pods"]] == ["train-0"]
     assert sight["problems"] == [
         "may not list pods in all namespaces: HTTP 403, pods is forbidden; so only namespace team was looked at",
         "may not look for maintenance handlers: list pods in all namespaces: HTTP 403, pods is forbidden",
     ]
     alone = json.loads(api.nodes("--json", "--namespace", "team").stdout)
-    assert [one["marks"]["name"] for one in alone["nodes"][0]["pods"]] == ["train-0"]
+    assert [one["name"] for one in alone["nodes"][0]["pods"]] == ["train-0"]
 
 
 def test_a_login_that_has_run_out_is_told_as_that(api: Api) -> None:
@@ -162,7 +162,7 @@ def test_a_large_cluster_is_read_page_by_page(api: Api) -> None:
 
     api.answer = answer
     sight = json.loads(api.nodes("--json").stdout)
-    assert (sight["nodes_in_all"], [one["marks"]["name"] for one in sight["nodes"]]) == (3, ["c"])
+    assert (sight["nodes_in_all"], [one["name"] for one in sight["nodes"]]) == (3, ["c"])
 
 
 def test_of_many_disrupted_nodes_all_pods_are_listed_at_once(api: Api) -> None:
@@ -200,6 +200,57 @@ def test_without_the_client_one_line_names_the_extra(monkeypatch: pytest.MonkeyP
     assert done.exit_code == 78
     assert done.stderr.count("\n") == 1
     assert "pip install 'outlast[kubernetes]'" in done.stderr
+
+
+def test_what_others_have_written_steers_no_terminal(api: Api) -> None:
+    hostile = "\x1b[2J<script>\u202e\n[red]"
+    not_ready = {"type": "Ready", "status": "Unknown", "message": hostile, "reason": "Unknown"}
+    lost = {"metadata": {"name": "n1"}, "spec": {}, "status": {"conditions": [not_ready]}}
+    env = [{"name": "OUTLAST_URL", "value": f"gs://b/{hostile}"}, {"name": "OUTLAST_JOB", "value": hostile}]
+    pod = {
+        "metadata": {"name": f"p{hostile}", "namespace": "team", "labels": {"job-name": hostile}},
+        "spec": {"nodeName": "n1", "containers": [{"name": hostile, "env": env, "envFrom": [{"secretRef": {}}]}]},
+        "status": {"phase": "Running"},
+    }
+    handler = {"metadata": {"name": "h", "namespace": "kube-system"}, "spec": {"nodeName": "n1"}}
+
+    def answer(path: str, query: dict[str, list[str]]) -> Answer:
+        if path.endswith("/log"):
+            return 200, f"a line\n{hostile}\nanother".encode()
+        if path.endswith("/nodes"):
+            return items(lost)
+        return items(handler) if "labelSelector" in query else items(pod) if "nodeName" in str(query) else items()
+
+    api.answer = answer
+    for words in ((), ("--json",)):
+        done = api.nodes("--no-stores", *words)
+        assert done.exit_code == 0, done.stderr
+        assert not {"\x1b", "\u202e"} & set(done.stdout)
+    assert "  another" in api.nodes("--no-stores").stdout.splitlines()
+
+
+def test_a_jobset_stands_above_its_jobs_and_an_index_beside_them(api: Api) -> None:
+    labels = {"batch.kubernetes.io/job-name": "train-workers-0", "jobset.sigs.k8s.io/jobset-name": "train"}
+    pod = {
+        "metadata": {
+            "name": "train-0",
+            "namespace": "team",
+            "labels": labels,
+            "annotations": {"batch.kubernetes.io/job-completion-index": "3"},
+        },
+        "spec": {"nodeName": "n1", "containers": [{"command": ["outlast", "run", "--", "python", "t.py"]}]},
+        "status": {"phase": "Running"},
+    }
+
+    def answer(path: str, query: dict[str, list[str]]) -> Answer:
+        if path.endswith("/nodes"):
+            return items(node("n1", **{LABEL: "true"}))
+        return items(pod) if "nodeName" in str(query) else items()
+
+    api.answer = answer
+    text = api.nodes().stdout
+    assert "pod team/train-0 (jobset/train, job/train-workers-0, index 3): Running, has 30 s of grace" in text
+    assert "its store is not named in its manifest" in text
 
 
 def test_a_platform_without_such_a_view_is_refused_by_name() -> None:

@@ -14,7 +14,7 @@ from outlast.clock import parse_duration
 from outlast.console import printable
 from outlast.deploy.doctor.programs import RealPrograms
 from outlast.errors import SettingsError
-from outlast.monitor.nodes import ClusterSight, survey
+from outlast.monitor.nodes import ClusterSight, NodeSight, PodSight, survey
 from outlast.monitor.nodes_cloud_run import MOST_EXECUTIONS, CloudRunSight, Which, survey_executions
 from outlast.monitor.nodes_cluster import OfficialClient
 from outlast.monitor.nodes_losses import Losses, no_losses
@@ -117,14 +117,25 @@ _LOOKS: dict[str, Callable[[Losses, dict[str, Any]], Looked]] = {
 
 def cluster_row(sight: ClusterSight) -> dict[str, Any]:
     """As `outlast nodes --json` prints a cluster."""
-    row = asdict(sight)
-    for node, seen in zip(row["nodes"], sight.nodes, strict=True):
-        node["disrupted"] = seen.is_disrupted
     return {
-        **row,
+        **asdict(sight),
+        "nodes": [_node_row(one) for one in sight.nodes],
+        "waiting": [_pod_row(one) for one in sight.waiting],
+        "ended": [_pod_row(one) for one in sight.ended],
         "logs_explorer": {"query": sight.logs_query, "address": sight.logs_address},
         "commands": sight.commands,
     }
+
+
+def _node_row(node: NodeSight) -> dict[str, Any]:
+    marks = asdict(node.marks)
+    pods = [_pod_row(one) for one in node.pods]
+    return {**marks, "disrupted": node.is_disrupted, "seconds_left": node.seconds_left, "pods": pods}
+
+
+def _pod_row(pod: PodSight) -> dict[str, Any]:
+    row = asdict(pod)
+    return {**row.pop("marks"), **row}
 
 
 def cloud_run_row(sight: CloudRunSight) -> dict[str, Any]:

@@ -48,9 +48,8 @@ def watch(*, urls: tuple[str, ...], nodes: bool, interval: str | None, once: boo
     """Watch the runs and queues at each URL, live: state, checkpoints, work at risk, attempts. (Provisional.)
 
     URL is a store or a queue, as for `outlast status`; without one, $OUTLAST_URL. q or Ctrl-C leaves. Where there is
-    no terminal, a snapshot is printed at each interval. Folders and local databases are read each second; what is
-    charged by the request or is somebody else's server every 15 s at most; and nothing takes more than a tenth of the
-    time to read. Ages and countdowns go on between two readings.
+    no terminal, a snapshot is printed at each interval. Folders and local databases are read each second, what is
+    charged by the request every 15 s; reading takes a tenth of the time at most. Ages and countdowns go on in between.
 
     \b
     Examples:
