@@ -40,6 +40,13 @@ def test_ctrl_c_leaves_as_well_and_the_window_may_change_before(store: str) -> N
         assert terminal.end() == 0
 
 
+def test_who_ends_it_from_outside_finds_the_terminal_as_it_was(store: str) -> None:
+    with Terminal([*COMMAND, store]) as terminal:
+        terminal.wait_for("task 0  finished")
+        os.kill(terminal.process.pid, signal.SIGTERM)
+        assert terminal.end() == 143
+
+
 def test_without_a_terminal_a_snapshot_is_printed_at_each_interval(store: str) -> None:
     process = subprocess.Popen(
         [*COMMAND, store, "--interval", "0.2s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -2,6 +2,7 @@
 
 import os
 import select
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -147,6 +148,7 @@ def _live(pollers: Sequence[Poller[Any]], every: float) -> None:
         size = out.size  # anew each time: the window may be another
         return screen(_seen(pollers), rates, width=size.width, height=size.height, help_line=_HELP_LINE)
 
+    signal.signal(signal.SIGTERM, _ended)  # the terminal has to be given back
     with (
         _keys() as pressed,
         Live(draw(), console=out, screen=True, auto_refresh=False, vertical_overflow="crop") as live,
@@ -155,6 +157,10 @@ def _live(pollers: Sequence[Poller[Any]], every: float) -> None:
             live.update(draw(), refresh=True)
             if pressed(min(every, _REFRESH_SECONDS)) in ("q", "Q", "\x03", "\x04"):
                 return
+
+
+def _ended(*_: object) -> None:
+    raise SystemExit(128 + signal.SIGTERM)
 
 
 @contextmanager
