@@ -16,6 +16,7 @@
         ├── StoreUnreachable     75   the storage does not answer, or refuses
         ├── QueueUnreachable     75   the queue does not answer, or refuses
         ├── SinkUnreachable      75   the sink does not answer, or refuses
+        ├── ClusterUnreachable   75   the cluster, or the platform's own tool, does not answer
         ├── EveryItemFailed      78   the function fails for whatever it is given (75: and has worked before)
         └── SaveFailed           75   the save that had to succeed did not
 
@@ -114,6 +115,12 @@ class QueueUnreachable(ExitingError):
 
 class SinkUnreachable(ExitingError):
     """The sink does not answer, or refuses; a retry may help, and what was not stored is not acknowledged."""
+
+    exit_code = EXIT_RETRY
+
+
+class ClusterUnreachable(ExitingError):
+    """The API server of a cluster, or the tool that asks the platform, does not answer; a retry may help."""
 
     exit_code = EXIT_RETRY
 

@@ -17,6 +17,7 @@ _COMMANDS = {
     "init": "outlast.cli.init:init",
     "interval": "outlast.cli.interval:interval",
     "lint": "outlast.cli.lint:lint",
+    "nodes": "outlast.cli.nodes:nodes",
     "platform": "outlast.cli.platform:platform",
     "publish": "outlast.cli.publish:publish",
     "queue": "outlast.cli.queue:queue",
@@ -24,6 +25,7 @@ _COMMANDS = {
     "run": "outlast.cli.run:run",
     "sink": "outlast.cli.sink:sink",
     "status": "outlast.cli.status:status",
+    "watch": "outlast.cli.watch:watch",
     "work": "outlast.cli.work:work",
 }
 

@@ -24,7 +24,7 @@ from outlast.sources.kubernetes_watch import WatchedObject
 from outlast.sources.moments import moment_text, parse_moment
 from outlast.sources.time_limit import TimeLimitSource
 
-_ACTIVE_LABEL = "cloud.google.com/active-node-maintenance"
+ACTIVE_LABEL = "cloud.google.com/active-node-maintenance"
 _ENDING_TAINT = "cloud.google.com/impending-node-termination"
 _SCHEDULED_LABEL = "cloud.google.com/scheduled-maintenance-time"
 _UPCOMING_ANNOTATION = "node.gke.io/upcoming-maintenance"
@@ -124,7 +124,7 @@ class Maintenance:
 
     def _deadline(self, node: Json, calm_at: float | None) -> Deadline | None:
         """The window from its beginning on; None where that may have been long ago, or the node is a Spot machine."""
-        window = _window_seconds(part(node, "metadata", "labels"))
+        window = window_seconds(part(node, "metadata", "labels"))
         window = None if window is None else window / self._speed
         if window is None or calm_at is None or calm_at + window <= self._clock.monotonic_seconds():
             return None
@@ -134,9 +134,9 @@ class Maintenance:
 def maintenance_signs(node: Json) -> list[str]:
     """What says that maintenance is under way, in words; empty if nothing does."""
     signs = []
-    active = text(part(node, "metadata", "labels").get(_ACTIVE_LABEL))
+    active = text(part(node, "metadata", "labels").get(ACTIVE_LABEL))
     if active and active.lower() != "false":
-        signs.append(f"label {_ACTIVE_LABEL}={active}")
+        signs.append(f"label {ACTIVE_LABEL}={active}")
     if any(taint.get("key") == _ENDING_TAINT for taint in parts(node, "spec", "taints")):
         signs.append(f"taint {_ENDING_TAINT}")
     if _upcoming(node).get("maintenance_status") == "ONGOING":
@@ -158,13 +158,19 @@ def scheduled(node: Json) -> Disruption | None:
     """Maintenance that is planned: advice."""
     if maintenance_signs(node):
         return None
+    at = scheduled_at(node)
+    if at is None:
+        return None
+    return Disruption("scheduled", f"maintenance of the node is scheduled at {moment_text(at)}", "advisory")
+
+
+def scheduled_at(node: Json) -> float | None:
+    """When maintenance is planned to begin, in seconds since the epoch; None where nothing says so."""
     at = parse_moment(part(node, "metadata", "labels").get(_SCHEDULED_LABEL))
     upcoming = _upcoming(node)
     if at is None and upcoming.get("maintenance_status") == "PENDING":
         at = parse_moment(upcoming.get("window_start_time"))
-    if at is None:
-        return None
-    return Disruption("scheduled", f"maintenance of the node is scheduled at {moment_text(at)}", "advisory")
+    return at
 
 
 def shutdown(node: Json) -> Disruption | None:
@@ -178,7 +184,7 @@ def shutdown(node: Json) -> Disruption | None:
     return None
 
 
-def _window_seconds(labels: Mapping[str, Any]) -> float | None:
+def window_seconds(labels: Mapping[str, Any]) -> float | None:
     """How long the machine stays after maintenance is announced; None where only the platform's grace is known."""
     if _is_spot(labels):
         return None
