@@ -11,6 +11,7 @@ from outlast.disruptions import NoticeSource
 from outlast.errors import SettingsError
 from outlast.firmware import Firmware, read_firmware
 from outlast.items import Queue, Sink
+from outlast.metering import Exporter
 from outlast.ports import Framework, Platform, Store
 from outlast.rehearsal_place import refuse_outside
 from outlast.urls import masked
@@ -56,7 +57,8 @@ _MEANT = {
 }  # fmt: skip
 _OTHER_NAMES = {"postgres": "postgresql"}
 # What a module needs that plain `pip install outlast` does not bring: the extra's name.
-_EXTRAS = {"psycopg": "postgres", "pyarrow": "parquet"}
+_EXTRAS = {"psycopg": "postgres", "pyarrow": "parquet", "opentelemetry": "otel", "prometheus_client": "prometheus"}
+_OTLP, _METRICS_PORT = "outlast.exporters.otlp:OtlpExporter", "outlast.exporters.prometheus:listen"
 TIME_LIMIT = "time-limit"  # watched everywhere, where there is one
 # Sources of notices, by their names in PlatformFacts.notice_sources; signals (SIG…) need none.
 SOURCES = {
@@ -175,11 +177,10 @@ def _load_for(url: str, entry: str) -> Any:
     try:
         return _load(entry)
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRAS:
             raise
-        raise SettingsError(
-            f"{masked(url)!r} needs {error.name}: pip install 'outlast[{_EXTRAS[error.name]}]'"
-        ) from error
+        raise SettingsError(f"{masked(url)!r} needs {missing}: pip install 'outlast[{_EXTRAS[missing]}]'") from error
 
 
 def sources_named(name: str) -> Callable[..., Sequence[NoticeSource]]:
@@ -198,3 +199,13 @@ def frameworks_in_use() -> list[Framework]:
 def framework_named(name: str) -> Framework:
     """The adapter for a framework the program has imported."""
     return cast(Framework, _load(FRAMEWORKS[name])())
+
+
+def otlp_exporter() -> Callable[..., Exporter]:
+    """What makes an exporter, given a Subject, the environment and a clock; raises SettingsError without its extra."""
+    return cast(Callable[..., Exporter], _load_for("OTEL_EXPORTER_OTLP_ENDPOINT", _OTLP))
+
+
+def metrics_port() -> Callable[..., None]:
+    """What lets Prometheus ask this process; raises SettingsError without its extra."""
+    return cast(Callable[..., None], _load_for("OUTLAST_METRICS_PORT", _METRICS_PORT))

@@ -118,7 +118,7 @@ class Worker:
             self._entered, self._owner = True, os.getpid()
             self.around = look_around(os.environ)
             hears_already = is_listening()
-            self.telling = Telling(self.around)
+            self.telling = Telling(self.around, self.queue.url)
             self.board, self._listener = listen(self.around)
             self._took_signals = not hears_already
             try:
@@ -438,6 +438,7 @@ class Worker:
             for other in [one for one in _at_work if one is not self]:
                 other.let_go()
         self._keeper.close()
+        self.telling.close()
 
     def _leave_code(self) -> int:
         return self.around.interrupted_exit_code
