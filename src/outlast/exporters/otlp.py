@@ -24,7 +24,7 @@ from opentelemetry.sdk.metrics.export import (
     ScopeMetrics,
     Sum,
 )
-from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -155,13 +155,8 @@ class OtlpExporter:
 def _resource(subject: Subject) -> Resource:
     """OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win over what is told here."""
     told = {name: label(value) if isinstance(value, str) else value for name, value in subject.attributes.items()}
-    named = Resource.create()
-    name = named.attributes.get("service.name")
-    if not isinstance(name, str) or name.startswith("unknown_service"):
-        told["service.name"] = "outlast"
-    mine = Resource({"service.instance.id": label(subject.instance), **told})
-    unnamed = {key: value for key, value in named.attributes.items() if key not in told}
-    return mine.merge(Resource(unnamed))
+    mine = Resource({"service.name": "outlast", "service.instance.id": label(subject.instance), **told})
+    return mine.merge(OTELResourceDetector().detect())
 
 
 def _context(trace: str, key: str) -> SpanContext:
