@@ -72,9 +72,7 @@ SAVE_SECONDS = _seconds("save.duration", "From the end of the copy of the state 
 STALL_SECONDS = _seconds("save.stall", "How long the training waited for a save")
 VERIFY_SECONDS = _seconds("save.verify", "How long the reading back of a checkpoint took")
 RESTORE_SECONDS = _seconds("restore.duration", "How long reading the checkpoint took, at a resume")
-REFUSED = _counter(
-    "restores.refused", "{checkpoint}", "Checkpoints that did not verify"
-)
+REFUSED = _counter("restores.refused", "{checkpoint}", "Checkpoints that did not verify")
 START_SECONDS = _seconds("start.duration", "From the start of the process to the end of its first step")
 NOTICES = _counter("notices", "{notice}", "Notices heard, by source and kind: final or advance", "source", "kind")
 NOTICE_LEFT = _gauge("notice.remaining", "s", "Until the process has to be gone, while a notice stands")
@@ -105,7 +103,7 @@ QUEUE_ITEMS = _gauge("queue.items", "{item}", "Items of a queue by state: ready,
 QUEUE_OLDEST = _gauge("queue.oldest", "s", "The age of the oldest item that is ready")
 SOURCE_UP = _gauge("source.up", "{source}", "1 where the last look at a store or queue succeeded", "url")
 READ_SECONDS = _gauge("source.read", "s", "How long the last look at a store or queue took", "url")
-LEFT_OUT = _gauge("tasks.left_out", "{task}", "Tasks that are not shown, since there are too many")
+LEFT_OUT = _gauge("tasks.left_out", "{task}", "Tasks of a store that are not shown, since there are too many", "url")
 
 METRICS: tuple[Metric, ...] = tuple(value for value in globals().values() if isinstance(value, Metric))
 # What tells one subject from another, on each of its numbers.

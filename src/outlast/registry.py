@@ -2,7 +2,7 @@
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, cast
 from urllib.parse import quote
@@ -11,7 +11,7 @@ from outlast.disruptions import NoticeSource
 from outlast.errors import SettingsError
 from outlast.firmware import Firmware, read_firmware
 from outlast.items import Queue, Sink
-from outlast.metering import Exporter
+from outlast.metering import Exporter, Point
 from outlast.ports import Framework, Platform, Store
 from outlast.rehearsal_place import refuse_outside
 from outlast.urls import masked
@@ -58,7 +58,7 @@ _MEANT = {
 _OTHER_NAMES = {"postgres": "postgresql"}
 # What a module needs that plain `pip install outlast` does not bring: the extra's name.
 _EXTRAS = {"psycopg": "postgres", "pyarrow": "parquet", "opentelemetry": "otel", "prometheus_client": "prometheus"}
-_OTLP, _METRICS_PORT = "outlast.exporters.otlp:OtlpExporter", "outlast.exporters.prometheus:listen"
+_OTLP, _PROMETHEUS = "outlast.exporters.otlp:OtlpExporter", "outlast.exporters.prometheus:{}"
 TIME_LIMIT = "time-limit"  # watched everywhere, where there is one
 # Sources of notices, by their names in PlatformFacts.notice_sources; signals (SIG…) need none.
 SOURCES = {
@@ -208,4 +208,9 @@ def otlp_exporter() -> Callable[..., Exporter]:
 
 def metrics_port() -> Callable[..., None]:
     """What lets Prometheus ask this process; raises SettingsError without its extra."""
-    return cast(Callable[..., None], _load_for("OUTLAST_METRICS_PORT", _METRICS_PORT))
+    return cast(Callable[..., None], _load_for("a metrics port", _PROMETHEUS.format("listen")))
+
+
+def metrics_text() -> Callable[[Iterable[Point]], str]:
+    """What shows numbers as Prometheus reads them; raises SettingsError without its extra."""
+    return cast(Callable[[Iterable[Point]], str], _load_for("outlast metrics", _PROMETHEUS.format("as_text")))

@@ -97,7 +97,7 @@ def listen(at: str, read: Read, *, setting: str, warn: Callable[[str], None]) ->
             start_http_server(port, addr=address, registry=registry)
         except OSError as error:
             why = "another process has it" if error.errno == errno.EADDRINUSE else str(error)
-            warn(f"{setting}={at!r}: nothing answers there: {why}. The job goes on")
+            warn(f"{setting}={at!r}: nothing answers there: {why}")
             return
         _collectors[address, port] = collector
 

@@ -79,6 +79,10 @@ class Meter:
     def _(self, event: AttemptStarted) -> None:
         self._began = self._now - max(0.0, event.lived_seconds)
         self._series.put(m.ATTEMPT, event.attempt)
+        for outcome in ("committed", "failed", "postponed", "taken_back"):  # from 0 on, or no increase is seen
+            self._series.add(m.SAVES, 0, outcome)
+        for metric in (m.MISSED, m.STEPS_LOST, m.REFUSED):
+            self._series.add(metric, 0)
 
     @_count.register
     def _(self, event: CheckpointRefused) -> None:
