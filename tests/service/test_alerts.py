@@ -4,19 +4,23 @@ promtool and Prometheus are the real ones. Grafana is not here: its dashboard is
 """
 
 import json
+import os
+import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Iterable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
-from google.cloud.monitoring_v3 import AlertPolicy
-from google.protobuf import json_format
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from metered_lives import MeteredLife, as_series
+from outlast.console import Console
+from outlast.emulate.cloud_run.server import gcloud_environment
 from outlast.events import Failed, SaveFailed, SaveStarted
 from outlast.metering import METRICS
 from outlast.metrics.alerts import RULES, gke_rules
@@ -142,8 +146,6 @@ def test_the_dashboard_loads_and_asks_for_numbers_that_there_are(files: Path, tm
 
 
 def test_alerts_and_panels_ask_for_no_number_that_is_not_told() -> None:
-    import re
-
     for asked in [*queries(dashboard()), *(rule.expression for rule in RULES)]:
         found = set(re.findall(r"outlast_[a-z_]+", re.sub(r"by \([^)]*\)|\{[^}]*\}", "", asked)))
         known = {name.removesuffix("_bucket") for name in found}
@@ -151,13 +153,66 @@ def test_alerts_and_panels_ask_for_no_number_that_is_not_told() -> None:
         assert known <= NAMES, asked
 
 
-def test_the_policy_is_one_that_cloud_monitoring_reads(files: Path) -> None:
-    told = json.loads((files / "outlast-cloud-run-alert.json").read_text())
-    policy = AlertPolicy.to_dict(AlertPolicy(json_format.ParseDict(told, AlertPolicy.pb(AlertPolicy()))))
-    (condition,) = policy["conditions"]  # beside a log's condition there may be no other
-    assert 'resource.type="cloud_run_job"' in condition["condition_matched_log"]["filter"]
-    assert policy["alert_strategy"]["notification_rate_limit"]["period"] == "3600s"
-    labels = condition["condition_matched_log"]["label_extractors"]
-    assert all(f"${{log.extracted_label.{name}}}" in told["documentation"]["content"] for name in ["job"])
-    assert set(labels) == {"job", "execution"}
-    assert len(labels) <= 10
+class _Monitoring(BaseHTTPRequestHandler):
+    """Takes a policy, and answers as if it were made."""
+
+    made: ClassVar[list[Any]] = []
+
+    def do_POST(self) -> None:
+        policy = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.made.append((self.path.partition("?")[0], policy))
+        answer = json.dumps({**policy, "name": "projects/example-project/alertPolicies/1"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_the_real_gcloud_reads_the_whole_policy(files: Path, tmp_path: Path) -> None:
+    if shutil.which("gcloud") is None:
+        pytest.skip("gcloud is not installed")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Monitoring)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        env = {
+            **os.environ,
+            **gcloud_environment(server.server_port, str(tmp_path / "config"), "example-project"),
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING": "http://monitoring.local.test/",
+        }
+        path = files / "outlast-cloud-run-alert.json"
+        # Without "alpha" from a later gcloud on; all have it with that word.
+        command = ["gcloud", "alpha", "monitoring", "policies", "create", f"--policy-from-file={path}"]
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert done.returncode == 0, done.stderr
+    ((asked, made),) = _Monitoring.made
+    assert asked.endswith("/v3/projects/example-project/alertPolicies")
+    assert made == json.loads(path.read_text()), "gcloud leaves out what it does not know"
+    (condition,) = made["conditions"]  # beside a log's condition there may be no other
+    assert "notificationRateLimit" in made["alertStrategy"], "a log's condition needs it"
+    assert "${log.extracted_label.job}" in made["documentation"]["content"]
+    assert "job" in condition["conditionMatchedLog"]["labelExtractors"]
+
+
+def test_the_policy_sees_the_errors_that_outlast_logs_on_cloud_run(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    console = Console(as_json=True)
+    console.error("the save at step 3 failed: no space left")
+    console.warning("a notice")
+    error, warning = map(json.loads, capsys.readouterr().err.splitlines())
+    policy = json.loads((files / "outlast-cloud-run-alert.json").read_text())
+    asked = policy["conditions"][0]["conditionMatchedLog"]["filter"]
+    pattern = re.search(r'jsonPayload\.message=~"(.*)"$', asked)
+    assert pattern is not None
+    assert re.search(pattern[1], error["message"])
+    assert (error["severity"], warning["severity"]) == ("ERROR", "WARNING")
+    assert "severity>=ERROR" in asked
