@@ -205,12 +205,15 @@ def test_failed_saves_are_seen_from_the_first_on() -> None:
     ("env", "expected"),
     [
         ({}, Wanted()),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, Wanted(True, True)),
-        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://c:4318"}, Wanted(True, False)),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_TRACES_EXPORTER": "none"}, Wanted(True, False)),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_METRICS_EXPORTER": "console,otlp"}, Wanted(True, True)),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_SDK_DISABLED": "TRUE"}, Wanted()),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OUTLAST_REHEARSAL_STORE": "s"}, Wanted()),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c.example:4318"}, Wanted(True, True)),
+        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://c.example:4318"}, Wanted(True, False)),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c.example", "OTEL_TRACES_EXPORTER": "none"}, Wanted(True, False)),
+        (
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c.example", "OTEL_METRICS_EXPORTER": "console,otlp"},
+            Wanted(True, True),
+        ),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c.example", "OTEL_SDK_DISABLED": "TRUE"}, Wanted()),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c.example", "OUTLAST_REHEARSAL_STORE": "s"}, Wanted()),
         ({"OUTLAST_METRICS_PORT": "9464"}, Wanted(listen="9464")),
     ],
 )

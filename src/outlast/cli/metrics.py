@@ -28,7 +28,7 @@ _PORT = "9464"  # as OpenTelemetry's Prometheus exporters use
 def metrics(*, urls: tuple[str, ...], listen: str, every: str, once: bool, write: Path | None) -> None:
     """Serve the numbers of the stores and queues at URL... to Prometheus. (Provisional.)
 
-    Answers at http://ADDRESS:PORT/metrics; only programs of this machine are answered, unless ADDRESS is another one
+    Answers /metrics at that port; only programs of this machine are answered, unless ADDRESS is another one
     (0.0.0.0 is all). Of each job it shows the newest run. Needs the extra `prometheus`. Jobs push the same numbers
     themselves, where OTEL_EXPORTER_OTLP_ENDPOINT is set; docs/howto/metrics.md names each.
 

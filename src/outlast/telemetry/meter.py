@@ -201,9 +201,9 @@ class Meter:
         step = self.complete_steps() if self._ended_at is None else None
         self._step = max(self._step, self._step if step is None else step)
         self._series.put(m.RUNNING, 0 if self._ended_at is not None else 1)
-        self._series.put(m.STEP, self._step)
-        done = self._series_value_of_steps()
-        self._series.put(m.STEPS_DONE, done)
+        if self._safe_since is not None or self._durable or self._step:  # before, it is not known where it goes on
+            self._series.put(m.STEP, self._step)
+        self._series.put(m.STEPS_DONE, max(0, self._step - self._first) if self._safe_since is not None else 0)
         self._look_at_risk(now)
         if self._noticed is not None and self._ended_at is None:
             self._series.put(m.NOTICE_LEFT, max(0.0, sum(self._noticed) - now))
@@ -214,9 +214,6 @@ class Meter:
             self._series.put(m.TIME, seconds, name)
         if spent.billed > 0:
             self._series.put(m.GOODPUT, spent.compute / spent.billed)
-
-    def _series_value_of_steps(self) -> int:
-        return max(0, self._step - self._first) if self._safe_since is not None else 0
 
     def _look_at_risk(self, now: float) -> None:
         if self._safe_since is None:  # no step was begun

@@ -264,6 +264,7 @@ class Worker:
         try:
             self._ends.close()
         finally:
+            self.telling.close()
             if self._finished:
                 exit_watch().unwatch(self._code_now)
             if error is None:
