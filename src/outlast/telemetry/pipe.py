@@ -118,7 +118,7 @@ class Telemetry:
     def _serve(self) -> None:
         try:
             exporter = self._open()
-            while exporter is not None:
+            while True:
                 closing = self._closing
                 self._push(exporter, last=closing)
                 if closing:
@@ -131,12 +131,15 @@ class Telemetry:
         finally:
             self._done.set()
 
-    def _push(self, exporter: Exporter, *, last: bool) -> None:
+    def _push(self, exporter: Exporter | None, *, last: bool) -> None:
         with self._lock:
             self._take()
             if last:
                 self._spans.extend(self._measured.last_spans())
             points, spans = self._measured.points(), list(self._spans)
+        if exporter is None:  # there is but the port, where somebody may ask
+            self._spans.clear()
+            return
         self._pushing_since = self._clock.monotonic_seconds()
         error = exporter.push(points, spans)
         self._pushing_since = None
