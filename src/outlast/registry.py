@@ -4,17 +4,19 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from outlast.disruptions import NoticeSource
 from outlast.errors import SettingsError
 from outlast.firmware import Firmware, read_firmware
 from outlast.items import Queue, Sink
-from outlast.metering import Exporter, Point
 from outlast.ports import Framework, Platform, Store
 from outlast.rehearsal_place import refuse_outside
 from outlast.urls import masked
+
+if TYPE_CHECKING:  # a job that tells nobody starts without all these names
+    from outlast.metering import Exporter, Point
 
 # In the order of detection. Cloud Run and pods of GKE run on machines whose firmware says "Compute Engine", AWS Batch
 # also starts pods, and Slurm's nodes may be any of them. Of the kinds of GKE the one with the least grace comes first;
@@ -201,9 +203,9 @@ def framework_named(name: str) -> Framework:
     return cast(Framework, _load(FRAMEWORKS[name])())
 
 
-def otlp_exporter() -> Callable[..., Exporter]:
+def otlp_exporter() -> "Callable[..., Exporter]":
     """What makes an exporter, given a Subject, the environment and a clock; raises SettingsError without its extra."""
-    return cast(Callable[..., Exporter], _load_for("OTEL_EXPORTER_OTLP_ENDPOINT", _OTLP))
+    return cast("Callable[..., Exporter]", _load_for("OTEL_EXPORTER_OTLP_ENDPOINT", _OTLP))
 
 
 def metrics_port() -> Callable[..., None]:
@@ -211,6 +213,6 @@ def metrics_port() -> Callable[..., None]:
     return cast(Callable[..., None], _load_for("a metrics port", _PROMETHEUS.format("listen")))
 
 
-def metrics_text() -> Callable[[Iterable[Point]], str]:
+def metrics_text() -> "Callable[[Iterable[Point]], str]":
     """What shows numbers as Prometheus reads them; raises SettingsError without its extra."""
-    return cast(Callable[[Iterable[Point]], str], _load_for("outlast metrics", _PROMETHEUS.format("as_text")))
+    return cast("Callable[[Iterable[Point]], str]", _load_for("outlast metrics", _PROMETHEUS.format("as_text")))

@@ -140,7 +140,7 @@ def test_grpc_is_refused_in_words(tmp_path: Path) -> None:
 )
 def test_what_nobody_asks_for_is_not_even_imported(tmp_path: Path, off: dict[str, str]) -> None:
     program = TRAIN.replace("step == 32", "False") + (
-        "print([n for n in sys.modules if n.startswith(('opentelemetry', 'prometheus', 'outlast.telemetry.pipe'))],"
+        "print([n for n in sys.modules if n.startswith(('opentelemetry', 'prometheus', 'outlast.metering'))],"
         " file=sys.stderr)"
     )
     with receiver() as told:

@@ -21,8 +21,8 @@ from outlast.events import (
     Stopped,
 )
 from outlast.metering import METRICS, Distribution, label
-from outlast.telemetry.choice import Wanted, interval_seconds, wanted
 from outlast.telemetry.series import Series
+from outlast.telemetry.wanted import Wanted, interval_seconds, wanted
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "metrics.md"
 _ROW = re.compile(r"^\| `(outlast\.[\w.]+)` \| `(\w+)` \| (\w+) \| ([^|]*) \| ([^|]*) \| (.*) \|$", re.MULTILINE)

@@ -12,21 +12,22 @@ import click
 
 from outlast.clock import parse_duration
 from outlast.errors import SettingsError
-from outlast.registry import metrics_port, metrics_text
+from outlast.registry import STORES, metrics_port, metrics_text
 from outlast.settings import console_for
 
 _SOME_UNREAD = 1
+_SECONDS, _BUCKET_SECONDS = 15.0, 60.0  # each look at a bucket costs some ten requests for each task at work
 _PORT = "9464"  # as OpenTelemetry's Prometheus exporters use
 
 
 @click.command()
 @click.argument("urls", metavar="[URL]...", nargs=-1)
 @click.option("--listen", metavar="[ADDRESS:]PORT", default=_PORT, show_default=True, help="Where Prometheus asks.")
-@click.option("--every", metavar="D", default="15s", show_default=True, help="How often the URLs are read.")
+@click.option("--every", metavar="D", help="How often the URLs are read.  [default: 15s; 60s if one is a bucket]")
 @click.option("--once", is_flag=True, help="Print the numbers and leave, for cron and the textfile collector.")
 @click.option("--write", metavar="DIR", type=Path, help="Write alert rules, a dashboard and an alert policy there.")
-def metrics(*, urls: tuple[str, ...], listen: str, every: str, once: bool, write: Path | None) -> None:
-    """Serve the numbers of the stores and queues at URL... to Prometheus. (Provisional.)
+def metrics(*, urls: tuple[str, ...], listen: str, every: str | None, once: bool, write: Path | None) -> None:
+    """Answer Prometheus about stores and queues, and write alert rules. (Provisional.)
 
     Answers /metrics at that port; only programs of this machine are answered, unless ADDRESS is another one
     (0.0.0.0 is all). Of each job it shows the newest run. Needs the extra `prometheus`. Jobs push the same numbers
@@ -49,7 +50,8 @@ def metrics(*, urls: tuple[str, ...], listen: str, every: str, once: bool, write
             return
     if not urls:
         raise click.UsageError("give the URL of a store or a queue, or --write DIR")
-    pause = parse_duration(every, setting="--every")
+    in_bucket = any(url.partition("://")[0] in STORES for url in urls if "://" in url)
+    pause = (_BUCKET_SECONDS if in_bucket else _SECONDS) if every is None else parse_duration(every, setting="--every")
     if pause < 1:
         raise SettingsError(f"--every={every!r} is less than 1 s: reading would take all the time there is")
     _serve(urls, listen, pause, once=once)
