@@ -21,8 +21,8 @@ _URGENT = (NoticeHeard, Stopped, Crashed, Failed, Finished, Left)  # what a proc
 _MOST_EVENTS, _MOST_SPANS = 20_000, 2_000  # waiting
 _GATHER_SECONDS = 0.02
 # How long the end of the process waits for the last numbers: of what a notice leaves only a share.
-_LAST_SECONDS, _SHARE_OF_NOTICE = 1.0, 0.1
-_PATIENCE_SECONDS = 0.5  # a push that takes longer is waited for no more
+_LAST_SECONDS, _SHARE_OF_NOTICE = 5.0, 0.1
+_PATIENCE_SECONDS = 2.0  # a push that takes longer is waited for no more
 
 
 class Measured(Protocol):
