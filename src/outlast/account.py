@@ -54,6 +54,8 @@ class Account:
         self._environment = look_at_environment(around.identity.tasks, salt=attempt.place.folder)
         self._journal.record_soon(self._environment)
         self.crashed = False
+        if self._journal.listener is not None:
+            self._journal.listener.watch(told)
         call_at_exit(self._leave)
 
     # --- the start ----------------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
 from outlast.disruptions import NoticeSource
@@ -14,6 +14,9 @@ from outlast.items import Queue, Sink
 from outlast.ports import Framework, Platform, Store
 from outlast.rehearsal_place import refuse_outside
 from outlast.urls import masked
+
+if TYPE_CHECKING:  # a job that tells nobody starts without all these names
+    from outlast.metering import Exporter, Point
 
 # In the order of detection. Cloud Run and pods of GKE run on machines whose firmware says "Compute Engine", AWS Batch
 # also starts pods, and Slurm's nodes may be any of them. Of the kinds of GKE the one with the least grace comes first;
@@ -56,7 +59,8 @@ _MEANT = {
 }  # fmt: skip
 _OTHER_NAMES = {"postgres": "postgresql"}
 # What a module needs that plain `pip install outlast` does not bring: the extra's name.
-_EXTRAS = {"psycopg": "postgres", "pyarrow": "parquet"}
+_EXTRAS = {"psycopg": "postgres", "pyarrow": "parquet", "opentelemetry": "otel", "prometheus_client": "prometheus"}
+_OTLP, _PROMETHEUS = "outlast.exporters.otlp:OtlpExporter", "outlast.exporters.prometheus:{}"
 TIME_LIMIT = "time-limit"  # watched everywhere, where there is one
 # Sources of notices, by their names in PlatformFacts.notice_sources; signals (SIG…) need none.
 SOURCES = {
@@ -175,11 +179,10 @@ def _load_for(url: str, entry: str) -> Any:
     try:
         return _load(entry)
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in _EXTRAS:
             raise
-        raise SettingsError(
-            f"{masked(url)!r} needs {error.name}: pip install 'outlast[{_EXTRAS[error.name]}]'"
-        ) from error
+        raise SettingsError(f"{masked(url)!r} needs {missing}: pip install 'outlast[{_EXTRAS[missing]}]'") from error
 
 
 def sources_named(name: str) -> Callable[..., Sequence[NoticeSource]]:
@@ -198,3 +201,18 @@ def frameworks_in_use() -> list[Framework]:
 def framework_named(name: str) -> Framework:
     """The adapter for a framework the program has imported."""
     return cast(Framework, _load(FRAMEWORKS[name])())
+
+
+def otlp_exporter() -> "Callable[..., Exporter]":
+    """What makes an exporter, given a Subject, the environment and a clock; raises SettingsError without its extra."""
+    return cast("Callable[..., Exporter]", _load_for("OTEL_EXPORTER_OTLP_ENDPOINT", _OTLP))
+
+
+def metrics_port() -> Callable[..., None]:
+    """What lets Prometheus ask this process; raises SettingsError without its extra."""
+    return cast(Callable[..., None], _load_for("a metrics port", _PROMETHEUS.format("listen")))
+
+
+def metrics_text() -> "Callable[[Iterable[Point]], str]":
+    """What shows numbers as Prometheus reads them; raises SettingsError without its extra."""
+    return cast("Callable[[Iterable[Point]], str]", _load_for("outlast metrics", _PROMETHEUS.format("as_text")))

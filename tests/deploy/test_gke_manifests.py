@@ -367,3 +367,14 @@ def test_a_pool_is_empty_until_pods_wait_and_has_the_taint_that_they_tolerate() 
         assert "--workload-metadata GKE_METADATA" in command
         for word in words:
             assert word in command
+
+
+def test_where_numbers_are_collected_outlast_answers_unless_the_program_does() -> None:
+    asked = workload(next(iter(DESCRIPTIONS)), metrics_port=9100)
+    assert told(asked)["OUTLAST_METRICS_PORT"] == "0.0.0.0:9100"
+    assert pod_of(asked)["containers"][0]["ports"] == [{"name": "metrics", "containerPort": 9100}]
+    own = DESCRIPTIONS[next(iter(DESCRIPTIONS))] + 'env: {OUTLAST_METRICS_PORT: ""}\n'
+    (made,) = [one for one in manifests(target_of(own, metrics_port=9100)) if one["kind"] in ("Job", "JobSet")]
+    names = [one["name"] for one in pod_of(made)["containers"][0]["env"]]
+    assert names.count("OUTLAST_METRICS_PORT") == 1
+    assert told(made)["OUTLAST_METRICS_PORT"] == ""

@@ -8,6 +8,7 @@ from outlast.errors import CheckpointCorrupt, ObjectMissing, StoreUnreachable
 from outlast.events import Event, append_event, to_line
 from outlast.ports import Pace, Store, full_speed
 from outlast.settings import EVENTS_FILE, Surroundings
+from outlast.telemetry.choice import telemetry_of_job
 
 _MOST_WAITING = 1000  # lines kept for a storage that does not answer
 _MOST_UNWRITTEN = 40_000  # lines kept until the next event that is written; beyond, logged numbers are thinned
@@ -28,6 +29,7 @@ class Journal:
         self._part = self._bytes = self._appends = 0
         self._limit_bytes = _SHORTEN_BYTES
         self.written_at = around.clock.monotonic_seconds()  # when something was last written
+        self.listener = telemetry_of_job(around, place, attempt)
 
     @property
     def failing(self) -> bool:
@@ -47,6 +49,7 @@ class Journal:
 
     def record_later(self, event: Event) -> None:
         """Keeps an event until the next one that is written; a kill before loses it."""
+        self._tell(event)
         with self._lock:
             self._waiting.append(to_line(event, self._around.clock))
             if len(self._waiting) > _MOST_UNWRITTEN:
@@ -54,6 +57,7 @@ class Journal:
 
     def _show(self, event: Event) -> None:
         """Keeps an event, and shows it to a rehearsal at once."""
+        self._tell(event)
         line = to_line(event, self._around.clock)
         try:
             append_event(self._around.env.get(EVENTS_FILE), line)
@@ -61,6 +65,10 @@ class Journal:
             self._warn(str(error))
         with self._lock:
             self._waiting.append(line)
+
+    def _tell(self, event: Event) -> None:
+        if self.listener is not None:
+            self.listener.hear(event)
 
     def flush(self) -> None:
         """Writes what waits."""

@@ -17,7 +17,7 @@ from outlast.errors import SettingsError
 
 _CONTEXT = "Of the kubeconfig. Default: the cluster's own, made by gcloud; the current one where none is described."
 _NOTICES = "Let the pods read their node, so that they hear of its maintenance early."
-_METRICS = "Have the program's metrics, at this port, collected (Managed Service for Prometheus)."
+_METRICS = "Have outlast's numbers collected at this port of the pods (Managed Service for Prometheus)."
 _MOST_PORT = 65535
 
 

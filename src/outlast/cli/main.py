@@ -17,6 +17,7 @@ _COMMANDS = {
     "init": "outlast.cli.init:init",
     "interval": "outlast.cli.interval:interval",
     "lint": "outlast.cli.lint:lint",
+    "metrics": "outlast.cli.metrics:metrics",
     "nodes": "outlast.cli.nodes:nodes",
     "platform": "outlast.cli.platform:platform",
     "publish": "outlast.cli.publish:publish",

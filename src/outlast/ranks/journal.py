@@ -22,6 +22,7 @@ class MemberJournal:
         self.cheap = store.traits.local
         self.failing = False
         self.written_at = clock.monotonic_seconds()
+        self.listener = None  # the leader's journal tells for all
 
     def record(self, event: Event) -> None:
         """Writes an event now, if it is of those that count."""

@@ -42,6 +42,7 @@ class Settling:
         self._queue.release(chunk.lease, chunk.open_ids())
 
     def _tell(self, chunk: Chunk, failures: Sequence[Failure]) -> None:
+        before = self.failed
         hopeless = [one for one in failures if chunk.is_hopeless(one.id)]
         if hopeless:
             self.failed += len(self._queue.bury(chunk.lease, hopeless))
@@ -50,6 +51,7 @@ class Settling:
             told = [one for one in failures if delays.get(one.id) == delay]
             most = self._options.max_errors
             self.failed += len(self._queue.fail(chunk.lease, told, max_errors=most, delay_seconds=delay))
+        self._telling.failed(self.failed - before)
 
     def _store(self, chunk: Chunk, values: dict[str, str]) -> int:
         """How many were stored and acknowledged: all, or none where the lease is lost."""

@@ -118,7 +118,7 @@ class Worker:
             self._entered, self._owner = True, os.getpid()
             self.around = look_around(os.environ)
             hears_already = is_listening()
-            self.telling = Telling(self.around)
+            self.telling = Telling(self.around, self.queue.url)
             self.board, self._listener = listen(self.around)
             self._took_signals = not hears_already
             try:
@@ -264,6 +264,7 @@ class Worker:
         try:
             self._ends.close()
         finally:
+            self.telling.close()
             if self._finished:
                 exit_watch().unwatch(self._code_now)
             if error is None:
@@ -438,6 +439,7 @@ class Worker:
             for other in [one for one in _at_work if one is not self]:
                 other.let_go()
         self._keeper.close()
+        self.telling.close()
 
     def _leave_code(self) -> int:
         return self.around.interrupted_exit_code

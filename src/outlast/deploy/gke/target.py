@@ -10,12 +10,14 @@ from outlast.deploy.description import BadSetting, Description
 from outlast.deploy.description_file import Described
 from outlast.deploy.gke import beside, cloud, pools, workloads
 from outlast.deploy.gke.budgets import Exposure, deadline_seconds, exposure, failures_allowed
+from outlast.deploy.gke.explained import Why
 from outlast.deploy.gke.grace import Grace, choose_grace
 from outlast.deploy.gke.kubectl import Kubectl
 from outlast.deploy.gke.nodes import Nodes
 from outlast.deploy.gke.pods import JOBSET_UID, Pod
 from outlast.deploy.plan import Command, Made, Plan, Probe, Step, WrittenFile
 from outlast.platforms import gke_spot
+from outlast.telemetry.choice import METRICS_PORT
 
 Json = dict[str, Any]
 TARGET = "gke"
@@ -34,8 +36,8 @@ class Options:
     """What a deployment on GKE is told besides the description.
 
     `context` of the kubeconfig; None: the one that the cluster gets from gcloud, without a cluster the current one.
-    `node_notices`: whether the pods get the rights to hear of their node's maintenance. `metrics_port`: of the
-    program's own metrics, if they are to be collected. `long_shutdown`: whether the installed gcloud can give Spot
+    `node_notices`: whether the pods get the rights to hear of their node's maintenance. `metrics_port`: where
+    the pods' numbers are collected, if they are to be. `long_shutdown`: whether the installed gcloud can give Spot
     nodes the long shutdown budget. The commands of the plan are for the folder of its files.
     """
 
@@ -204,7 +206,7 @@ class GkeTarget:
         if self.options.metrics_port is not None:
             monitoring = beside.pod_monitoring(description.name, port=_METRICS)
             path = Path("metrics.yaml")
-            found.append(kubectl.apply("metrics", "the program's metrics are collected", path, [monitoring]))
+            found.append(kubectl.apply("metrics", "the pods' numbers are collected", path, [monitoring]))
         return found
 
     def _notes(self) -> list[str]:
@@ -233,10 +235,18 @@ class GkeTarget:
         watch = kubectl.within(kind, "get", "pods", "--selector", f"app.kubernetes.io/name={self.description.name}")
         return (Command((*watch, "--watch")).shown, f"outlast deploy {TARGET} --teardown")
 
+    def _metrics_told(self, port: int) -> list[Any]:
+        """Has outlast answer there, unless the description says who does."""
+        if METRICS_PORT in dict(self.description.env):
+            return []
+        told = {"name": METRICS_PORT, "value": f"0.0.0.0:{port}"}
+        return [Why(told, "outlast answers Prometheus there (extra prometheus); empty: the program itself does.")]
+
     def pod(self, **settings: Any) -> Json:
         """The template of the pods; settings as of `Pod`."""
         if self.options.metrics_port is not None:
             settings["ports"] = ({"name": _METRICS, "containerPort": self.options.metrics_port},)
+            settings["more"] = (*settings.get("more", ()), *self._metrics_told(self.options.metrics_port))
         template = Pod(self.description, self.nodes, self.grace, self.cloud.image, self.account, **settings).template
         if self.description.kubernetes.node_pool is not None:
             template["spec"].setdefault("nodeSelector", {})[_POOL_LABEL] = self.description.kubernetes.node_pool

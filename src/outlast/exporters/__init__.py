@@ -1,0 +1,1 @@
+"""Doors to monitoring systems: OTLP, which is pushed, and Prometheus, which asks."""

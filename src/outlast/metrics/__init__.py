@@ -1,0 +1,1 @@
+"""The numbers of stores and queues for Prometheus, with the alerts and the dashboard over them."""
