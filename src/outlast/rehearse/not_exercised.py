@@ -9,7 +9,7 @@ from outlast.rehearse.request import Request
 from outlast.rehearse.script import Script
 from outlast.rehearse.verdict import Evidence
 
-Stdout = Literal["compared", "differs anyway", "came early"]
+Stdout = Literal["compared", "differs anyway", "came early", "of any rank"]
 
 
 def what_was_not_exercised(
@@ -100,5 +100,7 @@ def _of_batches(batches: Sequence[Batch]) -> Iterator[str]:
 def _of_stdout(stdout: Stdout) -> Iterator[str]:
     if stdout == "differs anyway":
         yield "standard output's last line, in which the uninterrupted runs differ"
+    elif stdout == "of any rank":
+        yield "standard output's last line: whichever of the ranks says something last"
     elif stdout == "came early":
         yield "standard output's last line: it came before half of the work was done, so it tells no result"

@@ -70,8 +70,14 @@ def _wrong(job: Job, stage: Stage, attempts: list[Attempt]) -> list[str]:
     if not different:
         return []
     first = different[0]
+    said = f"after {where}, {first.path} is not what the uninterrupted run made: {first.detail}"
+    if last.kind == "one rank killed":
+        return [
+            f"{said}. Attempt {last.number} left with 0 all the same, so the platform records success",
+            "the launcher has to pass on the codes of its ranks: torchrun does, and in a shell `wait` for each",
+        ]
     return [
-        f"after {where}, {first.path} is not what the uninterrupted run made: {first.detail}",
+        said,
         "all ranks have to go on from one step: save what belongs together at the same one, and commit it as one",
     ]
 

@@ -170,8 +170,9 @@ class _Rehearsal:
                 f"there is nothing to compare: it made no file, and {told} on standard output. Let it write its result "
                 "to a file below the folder, or as its last line"
             )
-        if len(between) > 1 and any(one.path == STDOUT and not one.same for one in between):
-            stdout = "differs anyway"
+        several = max(first.profile.ranks, second.profile.ranks) > 1  # whichever of them says something last
+        if len(between) > 1 and any(one.path == STDOUT and (several or not one.same) for one in between):
+            stdout = "of any rank" if several else "differs anyway"
             between = [one for one in between if one.path != STDOUT]
         with_stdout = stdout == "compared"
         for round_number in range(ROUNDS):
