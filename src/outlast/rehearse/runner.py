@@ -77,6 +77,7 @@ def _without_proof(request: Request, error: CannotRehearse, retries: int, kept: 
         command=request.command,
         reasons=(str(error),),
         retries=retries,
+        nodes=request.nodes,
         baseline_seconds=error.seconds,
         baseline_exit_code=error.exit_code,
         output=error.output,
@@ -93,6 +94,7 @@ def _announce(request: Request, script: Script, retries: int, display: Display) 
         if count != request.interruptions:
             said = f"--interruptions {request.interruptions} raised to {count}"
             display.say(f"{said}: there are three kinds, each is needed")
+    what = f"{request.nodes} nodes, {what}" if request.nodes > 1 else what
     faster = f", {script.speed:g} s of the platform in one" if script.speed != 1.0 else ""
     display.say(f"rehearsing on {request.platform}: {what}, {retries} retries, seed {request.seed}{faster}")
     inside = [word for word in request.command[1:] if Path(word).is_relative_to(request.folder)]
@@ -330,6 +332,7 @@ class _Rehearsal:
             reasons=tuple(reasons),
             not_exercised=tuple(not_exercised),
             retries=self.retries,
+            nodes=request.nodes,
             grace_seconds=evidence.grace_seconds,
             scenario=self.script.name,
             speed=self.script.speed,
