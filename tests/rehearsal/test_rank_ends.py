@@ -27,17 +27,25 @@ pytestmark = pytest.mark.skipif(
 HUNG_SECONDS = 6.0
 
 
-def ends_of(folder: Path, train: str, *, launcher: str = programs.LAUNCHER) -> tuple[RankEnds, Site]:
-    """What becomes of the program when its ranks end alone, after one uninterrupted run."""
+def ends_of(
+    folder: Path, train: str, *, launcher: str = programs.LAUNCHER, platform: str = "cloud-run", nodes: int = 1
+) -> tuple[RankEnds, Site]:
+    """What becomes of the program when its ranks end alone, after one uninterrupted run; on nodes without launcher."""
     source = folder / "source"
     source.mkdir()
     (source / "train.py").write_text(train)
     (source / "launch.py").write_text(launcher)
     site = Site(
-        request=Request(command=(sys.executable, "launch.py"), folder=source, results=("result-*.json",)),
+        request=Request(
+            command=(sys.executable, "launch.py" if nodes == 1 else "train.py"),
+            folder=source,
+            platform=platform,
+            results=("result-*.json",),
+            nodes=nodes,
+        ),
         limits=Limits(grace_seconds=4.0, hung_floor_seconds=HUNG_SECONDS, hung_factor=1.0),
-        platform=platform_named("cloud-run"),
-        procedure=procedure_on("cloud-run"),
+        platform=platform_named(platform),
+        procedure=procedure_on(platform),
         work=folder / "work",
         copies=plan_copy(source),
         isolated=True,
@@ -85,3 +93,13 @@ def test_a_launcher_that_hides_the_death_of_a_rank_is_found(tmp_path: Path) -> N
     ends, _ = ends_of(tmp_path, programs.APART, launcher=programs.HIDES_CODES)
     assert "left with 0 all the same, so the platform records success" in ends.broken[0]
     assert "pass on the codes of its ranks" in ends.broken[1]
+
+
+def test_a_job_on_two_nodes_survives_the_loss_of_one_and_a_notice_to_one(tmp_path: Path) -> None:
+    train = programs.OUTLAST.replace('os.environ["RANK"]', 'os.environ["SLURM_PROCID"]')
+    ends, _ = ends_of(tmp_path, train, platform="slurm", nodes=2)
+    assert (ends.broken, ends.missed) == ((), ())
+    assert {one for one in ends.said if one.startswith("node")} == {
+        "node 1 alone was killed",
+        "node 0 alone got SIGTERM",
+    }
