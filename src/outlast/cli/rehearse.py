@@ -47,6 +47,7 @@ _REHEARSED = [name for name in proven_platforms() if platform_named(name).facts.
 @click.option(
     "--speed", type=float, metavar="N", help="How many of the platform's seconds pass in one here; 1 unless given."
 )
+@click.option("--nodes", type=int, default=1, show_default=True, help="On how many nodes the platform starts CMD.")
 @click.option("--retries", type=int, help="The platform's retries; enough for the interruptions unless given.")
 @click.option("--result", "results", multiple=True, metavar="PATH", help=_RESULT_HELP)
 @click.option("--tolerance", type=float, default=0.0, metavar="REL", help="Relative difference of numbers allowed.")

@@ -13,7 +13,7 @@ from outlast.ranks.journal import MemberJournal
 from outlast.ranks.member import Member
 from outlast.ranks.messages import Claimed, Finished, Go, Leave, Message, Save
 from outlast.ranks.world import World
-from outlast.settings import Surroundings
+from outlast.settings import EVENTS_FILE, Surroundings
 from outlast.threads import nothing
 
 
@@ -38,7 +38,8 @@ class Following(Telling):
         if not isinstance(claimed, Claimed):
             raise RanksDiffer(f"rank 0 says {type(claimed).__name__} before it has claimed an attempt")
         place = MemberAttempt.place_of(claimed)
-        journal = MemberJournal(store, place, claimed.attempt, self.world.rank, clock)
+        shown_in = self.around.env.get(EVENTS_FILE)
+        journal = MemberJournal(store, place, claimed.attempt, self.world.rank, clock, shown_in=shown_in)
         self._attempt = MemberAttempt(store, claimed, self._member, clock, journal)
         return self._attempt
 

@@ -14,10 +14,11 @@ From the command to its verdict, in the order in which to read:
 What goes wrong: scenario (as data), scenario_file and traces (how it is written), script (what one rehearsal
 plays), words and procedures (what each word makes happen on its platform).
 
-Where: site (all runs), stage (one run: its folder and environment), sandbox and ignore (what a copy holds).
+Where: site (all runs), stage (one run: its folder and environment), sandbox and ignore (what a copy holds),
+node_runner (one command on several nodes).
 
-What is seen: attempt (of one), watch (writes), notice (processes that are warned), storage (writes that fail),
-elsewhere (files outside of the copy), outputs (what it printed).
+What is seen: attempt (of one), ending (how it ended), watch (writes), notice (processes that are warned),
+storage (writes that fail), elsewhere (files outside of the copy), outputs (what it printed).
 
 How results are compared: compare, documents and pickles (files), records and sqlite_tables (lists of records),
 checkpoints (of outlast jobs), batches and batch_life (queues and sinks).

@@ -99,6 +99,8 @@ class Attempt:
     saves_seen: tuple[float, ...] = ()
     ranks: int = 0  # how many processes that train together were seen, where that was looked for
     rank: int | None = None  # the one that something happened to alone; -1: each of them, one after the other
+    hit_what: Literal["rank", "node"] = "rank"
+    node_killed: bool = False  # after the grace that it had
 
     @property
     def succeeded(self) -> bool:

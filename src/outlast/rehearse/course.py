@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 
 from outlast.containers import processes
@@ -13,15 +13,16 @@ from outlast.containers.calls import can_watch
 from outlast.containers.container import Container, View
 from outlast.rehearse.attempt import Attempt, EndedBy, Plan, Sign, SignOfWork, add_events, read_events
 from outlast.rehearse.elsewhere import Elsewhere
+from outlast.rehearse.ending import Progress, how_it_ended
 from outlast.rehearse.notice import NoticeView, NoticeWatch, Parting
-from outlast.rehearse.ranks import hit, ranks_among
-from outlast.rehearse.scenario import Kind
+from outlast.rehearse.ranks import end_node, hit, ranks_among
 from outlast.rehearse.stage import Stage
 from outlast.rehearse.storage import Storage
-from outlast.rehearse.watch import Write, WriteWatch, count_saves
+from outlast.rehearse.watch import WriteWatch, count_saves
 from outlast.rehearse.words import (
     Announce,
     Due,
+    EndNode,
     Kill,
     KillAtSave,
     MendStorage,
@@ -36,7 +37,6 @@ from outlast.rehearse.words import (
     Warn,
 )
 
-_SIGKILLED = 128 + 9
 _LOOK_SECONDS = 0.005  # how often the first sign of work is looked for
 _SAMPLE_SECONDS = 0.03  # how often the processes are looked at while a notice is pending
 _LONGEST_WAIT_SECONDS = 86400.0  # poll() takes no infinite timeout
@@ -87,29 +87,6 @@ class Conditions:
     elsewhere: Elsewhere | None = None
     hung_seconds: float = float("inf")
     beside: Beside = ALONE
-
-
-@dataclass(slots=True)
-class _Progress:
-    """What the loop over one attempt knows so far. Moments are monotonic."""
-
-    work_began_at: float | None = None
-    noticed_at: float | None = None  # the first notice that was not revoked
-    first_notice_at: float | None = None
-    kill_due_at: float | None = None
-    warned: bool = False
-    revoked: bool = False
-    second: bool = False
-    killed_at: float | None = None
-    killed_by: EndedBy | None = None
-    hung: bool = False
-    fired: Write | None = None
-    armed: bool = False
-    ranks: int = 0
-    rank: int | None = None
-    rank_hit: tuple[Kind, float] | None = None
-    landed: list[tuple[Due, float]] = field(default_factory=list)
-    begun: list[Due] = field(default_factory=list)
 
 
 def run_attempt(
@@ -177,7 +154,7 @@ class _Driver:
         self._hung_seconds = conditions.hung_seconds
         self._plan, self._storage, self._stack = plan, storage, stack
         self._parting = parting
-        self._progress = _Progress()
+        self._progress = Progress()
         self._signs = SignOfWork(stage, number, conditions.watch, container.started_at)
         self._agenda: list[tuple[float, int, Due, Step]] = []
         self._order = count()
@@ -272,6 +249,9 @@ class _Driver:
             progress.landed.append((due, now))
         elif isinstance(step, SignalRank):
             self._signal_rank(due, step)
+        elif isinstance(step, EndNode):
+            if progress.rank is not None:
+                progress.node_killed = end_node(self._processes(), progress.rank)
         elif isinstance(step, Tell):
             self._container.signal_first(step.number)
         elif isinstance(step, Pause):
@@ -292,6 +272,7 @@ class _Driver:
 
     def _signal_rank(self, due: Due, step: SignalRank) -> None:
         self._progress.rank = hit(self._processes(), step, turn=self._number)
+        self._progress.hit_what = step.what
         if self._progress.rank is not None:
             self._progress.rank_hit = due.kind, time.monotonic()
 
@@ -397,7 +378,7 @@ class _Driver:
 
     def _report(self, exit_code: int, ended_at: float) -> Attempt:
         progress, started = self._progress, self._container.started_at
-        end = _how_it_ended(progress, self._plan, exit_code, self._spoilt())
+        end = how_it_ended(progress, self._plan, exit_code, self._spoilt())
         began, noticed = progress.work_began_at, progress.noticed_at
         attempt = Attempt(
             number=self._number,
@@ -417,6 +398,8 @@ class _Driver:
             happened=tuple(due.name for due in progress.begun) if end.kind is not None else (),
             ranks=progress.ranks,
             rank=progress.rank,
+            hit_what=progress.hit_what,
+            node_killed=progress.node_killed,
             counts_as=progress.begun[-1].counts_as if progress.begun and noticed is not None else "its exit code",
         )
         return add_events(attempt, read_events(self._stage, self._number), notice_at=progress.first_notice_at)
@@ -431,59 +414,3 @@ class _Driver:
     def _view(self) -> NoticeView | None:
         """What was seen since the notice."""
         return None if self._watching is None else self._watching.view(signalled=self._progress.warned)
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """What ended an attempt; `kind` and `at` (monotonic) are of the interruption that landed, if one did."""
-
-    ended_by: EndedBy
-    kind: Kind | None = None
-    at: float | None = None
-
-
-def _how_it_ended(progress: _Progress, plan: Plan | None, exit_code: int, spoilt: tuple[Due, float] | None) -> _End:
-    forced = _by_force(progress, plan, exit_code)
-    if forced is not None:
-        return forced
-    left: EndedBy = "finished" if exit_code == 0 else "exit"
-    if progress.rank_hit is not None:
-        kind, at = progress.rank_hit
-        ended: EndedBy = "notice" if kind == "one rank noticed" else "one rank killed"
-        return _End("finished" if exit_code == 0 else ended, kind, at)
-    if progress.noticed_at is not None:
-        on_notice: EndedBy = "SIGTERM" if progress.warned else "notice"
-        return _End("finished" if exit_code == 0 else on_notice, "SIGTERM", progress.noticed_at)
-    if progress.second:
-        return _End("finished" if exit_code == 0 else "superseded", "second attempt", progress.landed[-1][1])
-    if progress.revoked and exit_code != 0:  # it had begun to leave, which nothing takes back
-        return _End("notice", "revoked notice", progress.first_notice_at)
-    return _undisturbed(progress, plan, left, spoilt)
-
-
-def _by_force(progress: _Progress, plan: Plan | None, exit_code: int) -> _End | None:
-    """None where it ended by itself."""
-    if progress.hung:
-        at = progress.first_notice_at or (progress.rank_hit[1] if progress.rank_hit else None)
-        return _End("hung", plan.kind if plan is not None and at is not None else None, at)
-    if exit_code != _SIGKILLED:
-        return None
-    if progress.fired is not None:
-        return _End("SIGKILL at a save", "SIGKILL at a save", progress.fired.at)
-    if progress.killed_by is None:
-        return None
-    told = progress.rank_hit or (None if progress.noticed_at is None else ("SIGTERM", progress.noticed_at))
-    if told is not None:
-        return _End(progress.killed_by, *told)
-    return _End(progress.killed_by, "second attempt" if progress.second else "SIGKILL", progress.killed_at)
-
-
-def _undisturbed(progress: _Progress, plan: Plan | None, left: EndedBy, spoilt: tuple[Due, float] | None) -> _End:
-    """It ended by itself before what was to end it; what only disturbed it counts where nothing else was planned."""
-    if plan is None or not progress.begun:
-        return _End(left)
-    last = plan.due[-1]
-    if spoilt is not None and (spoilt[0] is last or left == "exit"):
-        return _End(left, "storage fault", spoilt[1])
-    landed = [at for due, at in progress.landed if due is last]
-    return _End(left, last.kind, landed[0]) if landed and last.goes_on else _End(left)

@@ -10,6 +10,7 @@ from outlast.rehearse.course import Beside, Neighbours
 from outlast.rehearse.display import Display
 from outlast.rehearse.elsewhere import Elsewhere
 from outlast.rehearse.profile import Profile
+from outlast.rehearse.request import CannotRehearse
 from outlast.rehearse.scenario import (
     Happening,
     Interruption,
@@ -157,6 +158,7 @@ def _next_plan(
     timing = _Timing(gap, work_left, site.scale.here(1.0), round_number)
     interruption = scenario[landed]
     happenings = interruption.happenings or (Happening(site.procedure.usual[interruption.kind]),)
+    _check_members(site, happenings, profile.ranks)
     due = tuple(
         _due(site.procedure, one, timing.moment(one.moment, (place + 1) / len(happenings)))
         for place, one in enumerate(happenings)
@@ -169,6 +171,23 @@ def _next_plan(
         sign_timeout_seconds=_patience(profile),
         saves=profile.save_filter,
     )
+
+
+def _check_members(site: Site, happenings: Sequence[Happening], ranks: int) -> None:
+    """Raises CannotRehearse for what happens to a rank or node where there are none, or not that one."""
+    for one in happenings:
+        settings = site.procedure.words[one.word].settings
+        asked = dict(one.settings)
+        if ("rank" in settings or "apart" in settings) and ranks < 2:
+            raise CannotRehearse(
+                f"{one.word} needs several ranks, and the uninterrupted run had none: no process has RANK and "
+                "WORLD_SIZE, or what other launchers say, in its environment"
+            )
+        if "node" in settings and site.request.nodes < 2:
+            raise CannotRehearse(f"{one.word} needs several nodes: say --nodes 2")
+        for name, count in (("rank", ranks), ("node", site.request.nodes)):
+            if int(asked.get(name, 0)) >= max(count, 1):
+                raise CannotRehearse(f"{one.word}: there is no {name} {asked[name]}; there are {count}, from 0")
 
 
 @dataclass(frozen=True, slots=True)

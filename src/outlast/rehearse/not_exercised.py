@@ -8,8 +8,9 @@ from outlast.rehearse.batches import Batch
 from outlast.rehearse.request import Request
 from outlast.rehearse.script import Script
 from outlast.rehearse.verdict import Evidence
+from outlast.rehearse.words import Nodes
 
-Stdout = Literal["compared", "differs anyway", "came early"]
+Stdout = Literal["compared", "differs anyway", "came early", "of any rank"]
 
 
 def what_was_not_exercised(
@@ -44,7 +45,7 @@ def _on_one_machine(
     if not request.real_store:
         yield "the real bucket or disk: everything was kept in a local folder"
     yield "the GPU and its driver, as the platform gives them"
-    yield from _of_ranks(evidence, ranks)
+    yield from _of_ranks(evidence, ranks, script.procedure.nodes if request.nodes > 1 else None)
     yield "the network, as it breaks when a machine goes"
     if not any("live-migration" in attempt.happened for attempt in evidence.landed):
         yield "live migrations (SIGTSTP, then SIGCONT)"
@@ -53,11 +54,15 @@ def _on_one_machine(
         yield "PID namespace (your process was not PID 1)"
 
 
-def _of_ranks(evidence: Evidence, ranks: int) -> Iterator[str]:
+def _of_ranks(evidence: Evidence, ranks: int, nodes: Nodes | None) -> Iterator[str]:
     if ranks < 2:
         yield "several tasks or ranks: one task ran"
         return
-    yield f"several tasks, or ranks on several machines: all {ranks} ranks ran on this one"
+    if nodes is None:
+        yield f"several tasks, or ranks on several machines: all {ranks} ranks ran on this one"
+    else:
+        yield f"several machines: the nodes and their {ranks} ranks ran on this one, over its loopback, below one PID 1"
+        yield from nodes.not_exercised
     ends = evidence.rank_ends
     if ends is None:
         yield "the end of one rank, or a notice to one alone"
@@ -100,5 +105,7 @@ def _of_batches(batches: Sequence[Batch]) -> Iterator[str]:
 def _of_stdout(stdout: Stdout) -> Iterator[str]:
     if stdout == "differs anyway":
         yield "standard output's last line, in which the uninterrupted runs differ"
+    elif stdout == "of any rank":
+        yield "standard output's last line: whichever of the ranks says something last"
     elif stdout == "came early":
         yield "standard output's last line: it came before half of the work was done, so it tells no result"

@@ -12,11 +12,12 @@ from outlast.rehearse.display import Display
 from outlast.rehearse.interrupted import run_interrupted
 from outlast.rehearse.outputs import last_line
 from outlast.rehearse.profile import Profile
-from outlast.rehearse.ranks import ALL, find_in_ranks
+from outlast.rehearse.ranks import find_in_ranks, which
 from outlast.rehearse.scenario import Happening, Interruption
 from outlast.rehearse.stage import Stage
 
 _WORDS = ("rank-killed", "rank-stopped", "ranks-stopped")
+_OF_NODES = ("node-killed", "node-stopped")
 _SPARE = 2  # attempts for failures of its own, which a retry may mend
 _ROUNDS = 2
 
@@ -33,12 +34,13 @@ class RankEnds:
 def end_ranks(job: Job, profile: Profile, display: Display) -> RankEnds:
     """A run of the job in which single ranks are killed and told to stop."""
     landed: list[Attempt] = []
+    words = (*_WORDS, *_OF_NODES) if job.site.request.nodes > 1 else _WORDS
     for round_number in range(_ROUNDS):
         stage = job.site.make_stage(f"ranks-{round_number + 1}")
         done = [word for one in landed for word in one.happened]
         scenario = [
             Interruption("one rank noticed" if "stopped" in word else "one rank killed", 0.7, (Happening(word),))
-            for word in _WORDS
+            for word in words
             if word not in done
         ]
         attempts, _ = run_interrupted(
@@ -53,10 +55,10 @@ def end_ranks(job: Job, profile: Profile, display: Display) -> RankEnds:
         )
         landed += [one for one in attempts if one.rank is not None]
         broken = [*find_in_ranks(attempts, grace_seconds=job.site.grace_seconds), *_wrong(job, stage, attempts)]
-        if broken or {word for one in landed for word in one.happened} >= set(_WORDS):
+        if broken or {word for one in landed for word in one.happened} >= set(words):
             break
     happened = [word for one in landed for word in one.happened]
-    return RankEnds(tuple(broken), tuple(map(_said, landed)), tuple(word for word in _WORDS if word not in happened))
+    return RankEnds(tuple(broken), tuple(map(_said, landed)), tuple(word for word in words if word not in happened))
 
 
 def _wrong(job: Job, stage: Stage, attempts: list[Attempt]) -> list[str]:
@@ -70,12 +72,17 @@ def _wrong(job: Job, stage: Stage, attempts: list[Attempt]) -> list[str]:
     if not different:
         return []
     first = different[0]
+    said = f"after {where}, {first.path} is not what the uninterrupted run made: {first.detail}"
+    if last.kind == "one rank killed":
+        return [
+            f"{said}. Attempt {last.number} left with 0 all the same, so the platform records success",
+            "the launcher has to pass on the codes of its ranks: torchrun does, and in a shell `wait` for each",
+        ]
     return [
-        f"after {where}, {first.path} is not what the uninterrupted run made: {first.detail}",
+        said,
         "all ranks have to go on from one step: save what belongs together at the same one, and commit it as one",
     ]
 
 
 def _said(attempt: Attempt) -> str:
-    which = "each rank in turn" if attempt.rank == ALL else f"rank {attempt.rank} alone"
-    return f"{which} {'got SIGTERM' if attempt.kind == 'one rank noticed' else 'was killed'}"
+    return f"{which(attempt)} {'got SIGTERM' if attempt.kind == 'one rank noticed' else 'was killed'}"

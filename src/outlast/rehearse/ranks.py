@@ -12,10 +12,22 @@ from outlast.containers import processes
 from outlast.errors import SettingsError
 from outlast.ranks.world import world_in
 from outlast.rehearse.attempt import Attempt
+from outlast.rehearse.node_runner import NODE
 from outlast.rehearse.words import SignalRank
 
 ALL = -1  # of the ranks
+Found = dict[int, list[int]]
 _AGREE = "ranks have to agree on a step after which all stop, as those of an outlast.Job do"
+
+
+def nodes_among(pids: Iterable[int]) -> Found:
+    """The processes of each node, its first one first, by its number. `pids`: parents before their children."""
+    found: Found = {}
+    for pid in pids:
+        number = processes.environment_of(pid).get(NODE, "")
+        if number.isdigit():
+            found.setdefault(int(number), []).append(pid)
+    return found
 
 
 def ranks_among(pids: Iterable[int]) -> dict[int, int]:
@@ -31,6 +43,8 @@ def ranks_among(pids: Iterable[int]) -> dict[int, int]:
 
 def hit(pids: Iterable[int], step: SignalRank, *, turn: int) -> int | None:
     """Sends the signal to whom it is for; returns to which rank, -1 for all, None where there is none."""
+    if step.what == "node":
+        return _hit_node(nodes_among(pids), step, turn)
     ranks = ranks_among(pids)
     if step.apart_seconds is None:
         rank = step.rank if step.rank is not None or not ranks else sorted(ranks)[turn % len(ranks)]
@@ -44,6 +58,26 @@ def hit(pids: Iterable[int], step: SignalRank, *, turn: int) -> int | None:
             time.sleep(step.apart_seconds / (len(order) - 1))
         _send(ranks[one], step.number)
     return ALL if order else None
+
+
+def _hit_node(nodes: Found, step: SignalRank, turn: int) -> int | None:
+    node = step.rank if step.rank is not None or not nodes else sorted(nodes)[turn % len(nodes)]
+    if node not in nodes:
+        return None
+    for pid in nodes[node] if step.number == signal.SIGKILL else nodes[node][:1]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, step.number)
+    return node
+
+
+def end_node(pids: Iterable[int], node: int) -> bool:
+    """SIGKILL to what is left of a node; whether anything was."""
+    return _hit_node(nodes_among(pids), SignalRank(signal.SIGKILL, node, what="node"), 0) is not None
+
+
+def which(attempt: Attempt) -> str:
+    """What something happened to alone, in words."""
+    return "each rank in turn" if attempt.rank == ALL else f"{attempt.hit_what} {attempt.rank} alone"
 
 
 def _send(pid: int, number: signal.Signals) -> None:
@@ -63,13 +97,16 @@ def find_in_ranks(attempts: Sequence[Attempt], *, grace_seconds: float) -> list[
 
 
 def _one(attempt: Attempt, grace_seconds: float) -> str | None:
-    which = "each rank in turn" if attempt.rank == ALL else f"rank {attempt.rank} alone"
+    if attempt.kind == "one rank noticed" and attempt.node_killed:
+        grace = format_duration(grace_seconds)
+        return f"attempt {attempt.number}: {which(attempt)} got SIGTERM, and had to be killed after {grace}: {_AGREE}"
     if attempt.kind == "one rank noticed" and attempt.ended_by == "SIGKILL after the grace":
         grace = format_duration(grace_seconds)
-        return f"attempt {attempt.number}: {which} got SIGTERM, and not all ended within {grace}: {_AGREE}"
-    if attempt.kind == "one rank killed" and attempt.ended_by == "hung":
+        return f"attempt {attempt.number}: {which(attempt)} got SIGTERM, and not all ended within {grace}: {_AGREE}"
+    if attempt.kind in ("one rank killed", "one rank noticed") and attempt.ended_by == "hung":
+        gone = "was killed" if attempt.kind == "one rank killed" else "got SIGTERM"
         return (
-            f"attempt {attempt.number}: {which} was killed, and the others waited for it for ever: let the launcher "
-            "end them, or bound their waits, as an outlast.Job does"
+            f"attempt {attempt.number}: {which(attempt)} {gone}, and the others waited for it for ever: let the "
+            "launcher end them, or bound their waits, as an outlast.Job does"
         )
     return None

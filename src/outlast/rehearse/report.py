@@ -39,6 +39,7 @@ class Report:
     reasons: tuple[str, ...]
     not_exercised: tuple[str, ...] = ()
     retries: int | None = None
+    nodes: int = 1
     grace_seconds: float | None = None
     scenario: str = ""
     speed: float = 1.0
@@ -111,6 +112,7 @@ def as_object(report: Report) -> dict[str, Any]:
         "speed": report.speed,
         "command": list(report.command),
         "retries": report.retries,
+        "nodes": report.nodes,
         "baseline": {"seconds": _rounded(report.baseline_seconds), "exit_code": report.baseline_exit_code},
         "attempts": [_attempt(attempt) for attempt in report.attempts],
         "interruptions": [
@@ -145,7 +147,8 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "heard_notice_from": attempt.heard_from,
         "stopped_after_seconds": _rounded(attempt.stopped_after_seconds),
         "resumed_from_step": attempt.resumed_from_step,
-        "rank": attempt.rank,
+        "rank": attempt.rank if attempt.hit_what == "rank" else None,
+        "node": attempt.rank if attempt.hit_what == "node" else None,
     }
 
 

@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 from outlast.errors import OutlastError, SettingsError
 from outlast.ports import PlatformFacts
 
+MOST_NODES = 64  # they share this machine
 MINIMUM_INTERRUPTIONS = 3  # one SIGTERM, one SIGKILL, one SIGKILL at a save
 
 
@@ -33,7 +34,8 @@ class Request:
 
     `results` are paths or glob patterns relative to `folder`; `tolerance` is relative, 0 for equal bytes;
     `retries` None means enough for the interruptions. `scenarios` are files relative to `folder`, or names, played one
-    after the other in place of what is drawn; `speed` None is theirs, 1 unless they say otherwise.
+    after the other in place of what is drawn; `speed` None is theirs, 1 unless they say otherwise. The command is
+    started once on each of `nodes`.
     """
 
     command: tuple[str, ...]
@@ -49,6 +51,7 @@ class Request:
     keep: bool = False
     scenarios: tuple[str, ...] = ()
     speed: float | None = None
+    nodes: int = 1
 
     def __post_init__(self) -> None:
         if not self.command:
@@ -59,6 +62,8 @@ class Request:
             raise SettingsError(f"--retries {self.retries} is below 0; 0 means one attempt")
         if self.speed is not None and not 0 < self.speed < float("inf"):
             raise SettingsError(f"--speed {self.speed} is not above 0; 60 makes an hour of the platform a minute")
+        if not 1 <= self.nodes <= MOST_NODES:
+            raise SettingsError(f"--nodes {self.nodes}: 1 to {MOST_NODES} of them run on this machine")
         if not 0 <= self.tolerance < 1:
             raise SettingsError(f"--tolerance {self.tolerance} is not a relative difference from 0 to below 1")
         for pattern in self.results:

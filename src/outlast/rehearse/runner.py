@@ -77,6 +77,7 @@ def _without_proof(request: Request, error: CannotRehearse, retries: int, kept: 
         command=request.command,
         reasons=(str(error),),
         retries=retries,
+        nodes=request.nodes,
         baseline_seconds=error.seconds,
         baseline_exit_code=error.exit_code,
         output=error.output,
@@ -93,6 +94,7 @@ def _announce(request: Request, script: Script, retries: int, display: Display) 
         if count != request.interruptions:
             said = f"--interruptions {request.interruptions} raised to {count}"
             display.say(f"{said}: there are three kinds, each is needed")
+    what = f"{request.nodes} nodes, {what}" if request.nodes > 1 else what
     faster = f", {script.speed:g} s of the platform in one" if script.speed != 1.0 else ""
     display.say(f"rehearsing on {request.platform}: {what}, {retries} retries, seed {request.seed}{faster}")
     inside = [word for word in request.command[1:] if Path(word).is_relative_to(request.folder)]
@@ -170,8 +172,9 @@ class _Rehearsal:
                 f"there is nothing to compare: it made no file, and {told} on standard output. Let it write its result "
                 "to a file below the folder, or as its last line"
             )
-        if len(between) > 1 and any(one.path == STDOUT and not one.same for one in between):
-            stdout = "differs anyway"
+        several = max(first.profile.ranks, second.profile.ranks) > 1  # whichever of them says something last
+        if len(between) > 1 and any(one.path == STDOUT and (several or not one.same) for one in between):
+            stdout = "of any rank" if several else "differs anyway"
             between = [one for one in between if one.path != STDOUT]
         with_stdout = stdout == "compared"
         for round_number in range(ROUNDS):
@@ -329,6 +332,7 @@ class _Rehearsal:
             reasons=tuple(reasons),
             not_exercised=tuple(not_exercised),
             retries=self.retries,
+            nodes=request.nodes,
             grace_seconds=evidence.grace_seconds,
             scenario=self.script.name,
             speed=self.script.speed,

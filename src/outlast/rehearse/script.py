@@ -53,6 +53,11 @@ def read_script(request: Request) -> Script:
     together.
     """
     procedure = procedure_on(request.platform)
+    if request.nodes > 1 and procedure.nodes is None:
+        raise SettingsError(
+            f"--nodes {request.nodes}: on {request.platform} a job has no several nodes: {procedure.no_nodes}. "
+            "Pods (kubernetes, gke-…) and slurm have"
+        )
     scenarios = [
         load_scenario(asked, folder=request.folder, platform=request.platform, procedure=procedure)
         for asked in request.scenarios

@@ -1,7 +1,9 @@
 """The place of one rehearsal: makes the stages that runs take place on, and runs attempts there."""
 
+import json
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +13,7 @@ from outlast.containers.calls import Answer, CallWatch, Operation
 from outlast.containers.container import SHARED_MEMORY, Container, Mount, View, can_hold_calls
 from outlast.emulate.scale import TimeScale
 from outlast.ports import Identity, Platform
+from outlast.rehearse import node_runner
 from outlast.rehearse.attempt import Attempt, Plan
 from outlast.rehearse.batch_life import end_leases
 from outlast.rehearse.course import ALONE, Beside, Conditions, run_attempt
@@ -117,7 +120,7 @@ class Site:
             attempt = run_attempt(
                 stage,
                 number,
-                self._command(stage),
+                self._command(stage, number, start),
                 self._environment(stage, number, start, machine),
                 conditions=conditions,
                 plan=plan,
@@ -147,7 +150,7 @@ class Site:
             stage.stderr(number).open("wb") as stderr,
             self.procedure.open_machine(self.given, self.scale) as machine,
             Container(
-                self._command(stage),
+                self._command(stage, number, Start(attempt=number)),
                 folder=stage.folder,
                 environment=self._environment(stage, number, Start(attempt=number), machine),
                 stdout=stdout,
@@ -173,7 +176,25 @@ class Site:
         inherited = stage.environment(inherited_environment(), number, start)
         return {**inherited, **self._told(), **machine.environment}
 
-    def _command(self, stage: Stage) -> tuple[str, ...]:
+    def _command(self, stage: Stage, number: int, start: Start) -> tuple[str, ...]:
+        """The command, or what starts it on each node."""
+        command, count = self._on_one_node(stage), self.request.nodes
+        nodes = self.procedure.nodes
+        if nodes is None or count == 1:
+            return command
+        scratch = stage.temporary(number)
+        found = [
+            {
+                **(stage.told_of_task(start, node, count) if nodes.own_tasks else {}),
+                **nodes.environment(node, count),
+                "TMPDIR": str(scratch / f"node-{node}"),
+            }
+            for node in range(count)
+        ]
+        told = json.dumps({"command": command, "nodes": found})
+        return (sys.executable, "-I", "-S", node_runner.__file__, told)
+
+    def _on_one_node(self, stage: Stage) -> tuple[str, ...]:
         """The command as it works on the stage: a program in a folder that was left out is taken where it is."""
         program, *rest = self.request.command
         if "/" not in program:

@@ -10,6 +10,7 @@ from outlast.limits import ATTEMPT_ENDS
 from outlast.ports import Identity, Platform
 from outlast.registry import PLATFORMS, platform_named
 from outlast.rehearsal_place import REHEARSAL_FOLDER
+from outlast.rehearse.node_runner import NODE
 from outlast.rehearse.sandbox import PRIVATE_FOLDER
 
 
@@ -81,9 +82,7 @@ class Stage:
 
         `attempt` counts all of the rehearsal, `start` as the platform does.
         """
-        execution = f"{self.execution}-{start.execution + 1}" if start.execution else self.execution
-        identity = Identity(job="rehearsal", execution=execution, task=0, tasks=1, attempt=start.attempt)
-        environment = environment_on(self.platform, identity, inherited)
+        environment = environment_on(self.platform, self._identity(start, 0, 1), inherited)
         environment |= {
             "PWD": str(self.folder),
             "TMPDIR": str(self.temporary(attempt)),
@@ -94,12 +93,20 @@ class Stage:
             environment[REHEARSAL_FOLDER] = str(self.folder)
         return environment
 
+    def told_of_task(self, start: Start, task: int, tasks: int) -> dict[str, str]:
+        """What the platform tells one of several tasks."""
+        return self.platform.environment(self._identity(start, task, tasks))
+
+    def _identity(self, start: Start, task: int, tasks: int) -> Identity:
+        execution = f"{self.execution}-{start.execution + 1}" if start.execution else self.execution
+        return Identity(job="rehearsal", execution=execution, task=task, tasks=tasks, attempt=start.attempt)
+
 
 def environment_on(platform: Platform, identity: Identity, inherited: Mapping[str, str]) -> dict[str, str]:
     """What a process of that identity would find there: what is inherited, less what tells of another place."""
     ours = {name for known in PLATFORMS for name in _variables_of(platform_named(known))}
     ours |= {settings.SUPERVISED_EXECUTION, settings.REHEARSAL_STORE, settings.REHEARSAL_SPEED}
-    ours |= {REHEARSAL_FOLDER, ATTEMPT_ENDS}
+    ours |= {REHEARSAL_FOLDER, ATTEMPT_ENDS, NODE}
     environment = {name: value for name, value in inherited.items() if name not in ours}
     return environment | platform.environment(identity) | {"OUTLAST_PLATFORM": platform.facts.name}
 

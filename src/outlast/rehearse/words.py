@@ -41,12 +41,19 @@ class Warn:
 class SignalRank:
     """A signal to one of several processes that train together: to `rank`, or to another one in each attempt.
 
-    With `apart_seconds`, to all of them in an order by chance, within so many seconds here.
+    Or to one of several nodes: its first process, and all that it has for SIGKILL. With `apart_seconds`, to all ranks
+    in an order by chance, within so many seconds here.
     """
 
     number: signal.Signals
     rank: int | None = None
     apart_seconds: float | None = None
+    what: Literal["rank", "node"] = "rank"
+
+
+@dataclass(frozen=True, slots=True)
+class EndNode:
+    """SIGKILL to what is left of the node that got SIGTERM; the others live on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +106,8 @@ class StartSecond:
     overlap_seconds: float | None = None
 
 
-Step = (
-    Announce | Revoke | Warn | SignalRank | Tell | Pause | Kill | KillAtSave | SpoilStorage | MendStorage | StartSecond
-)
+_ToAll = Announce | Revoke | Warn | Tell | Pause | Kill
+Step = _ToAll | SignalRank | EndNode | KillAtSave | SpoilStorage | MendStorage | StartSecond
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +214,22 @@ OpenMachine = Callable[[Settings, TimeScale], AbstractContextManager[Machine]]
 
 
 @dataclass(frozen=True, slots=True)
+class Nodes:
+    """How a platform runs one job on several nodes. `environment` gives what node `node` of `count` finds beside the
+    rest, where "{port}" is a port that is free on the first; `not_exercised`: what a rehearsal of that leaves out."""
+
+    environment: Callable[[int, int], dict[str, str]]
+    own_tasks: bool  # each node is a task of the platform's
+    not_exercised: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Procedure:
     """How a platform ends jobs. `usual` is its word for each kind that is drawn.
 
     `given` are settings of the platform itself, for a whole scenario; `tell` gives what a job is told of them, in
     variables. `first_is_pid_1`: the command is the first process of a container, else one below a service manager.
-    `needs_namespaces` is what is not exercised where there are none.
+    `needs_namespaces` is what is not exercised where there are none. `no_nodes`: why one job has no several nodes.
     """
 
     words: Mapping[str, Word]
@@ -224,6 +240,8 @@ class Procedure:
     first_is_pid_1: bool = True
     not_exercised: tuple[str, ...] = ()
     needs_namespaces: tuple[str, ...] = ()
+    nodes: Nodes | None = None
+    no_nodes: str = "nobody there starts one command on several machines"
 
 
 def seconds_in(settings: Settings, name: str) -> float:

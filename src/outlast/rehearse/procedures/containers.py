@@ -51,4 +51,5 @@ CLOUD_RUN = Procedure(
     },
     usual=usual("maintenance"),
     open_machine=plain_machine,
+    no_nodes="the tasks of a Cloud Run job are independent of each other, and no task can reach another",
 )

@@ -10,6 +10,7 @@ from outlast.containers.container import Mount
 from outlast.emulate.scale import TimeScale
 from outlast.rehearse.scenario import Kind
 from outlast.rehearse.words import (
+    EndNode,
     Kill,
     KillAtSave,
     Machine,
@@ -126,6 +127,42 @@ EVERYWHERE: dict[str, Word] = {
         {"overlap": Setting("for how long both work, at most", "duration", 10.0)},
     ),
 }
+
+
+def _node_killed(_scene: Scene, told: Settings) -> list[Timed]:
+    return [Timed(0.0, SignalRank(signal.SIGKILL, _node(told), what="node"))]
+
+
+def _node_stopped(scene: Scene, told: Settings) -> list[Timed]:
+    warned = Timed(0.0, SignalRank(signal.SIGTERM, _node(told), what="node"))
+    return [warned, scene.at(scene.grace_seconds, EndNode())]
+
+
+def _node(told: Settings) -> int | None:
+    return int(told["node"]) if "node" in told else None
+
+
+_WHICH_NODE = {"node": Setting("which; another one in each attempt unless given", "count", least=0)}
+# Where one job has several nodes, and in a rehearsal with --nodes.
+ON_NODES: dict[str, Word] = {
+    "node-killed": Word(
+        "one of several nodes is gone without a word, the others live", "one rank killed", _node_killed, _WHICH_NODE
+    ),
+    "node-stopped": Word(
+        "the first process of one of several nodes gets SIGTERM; that node is killed after the grace",
+        "one rank noticed",
+        _node_stopped,
+        _WHICH_NODE,
+    ),
+}
+
+
+def port_of_first(node: int, count: int) -> dict[str, str]:
+    """Where the first node is, for torchrun and its like, as the variables that its options may come from say it
+    (PyTorch, torch.distributed.argparse_util: PET_ and the option's name; 2026-12-01)."""
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "{port}"}
+    options = {"NNODES": str(count), "NODE_RANK": str(node), **where}
+    return {**where, "NODE_RANK": str(node), **{f"PET_{name}": text for name, text in options.items()}}
 
 
 def usual(notice: str) -> dict[Kind, str]:

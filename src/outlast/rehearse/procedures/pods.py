@@ -13,10 +13,11 @@ from importlib.util import find_spec
 from typing import Protocol, runtime_checkable
 
 from outlast.ports import POD_GRACE
-from outlast.rehearse.procedures.everywhere import EVERYWHERE, plain_machine, stop, usual
+from outlast.rehearse.procedures.everywhere import EVERYWHERE, ON_NODES, plain_machine, port_of_first, stop, usual
 from outlast.rehearse.words import (
     Announce,
     Kill,
+    Nodes,
     OpenMachine,
     Procedure,
     Scene,
@@ -101,15 +102,26 @@ def _opener(node: str) -> OpenMachine:
     return open_pod(node)
 
 
+# A JobSet starts all pods anew, an Indexed Job the one that failed.
+_NODES = Nodes(
+    port_of_first,
+    own_tasks=True,
+    not_exercised=(
+        "a pod that an Indexed Job starts anew while others still leave: all had ended before the next began",
+    ),
+)
+
+
 def _pods(notice: str, words: dict[str, Word], *, node: str) -> Procedure:
     return Procedure(
-        words={**words, "eviction": _EVICTION, **EVERYWHERE},
+        words={**words, "eviction": _EVICTION, **EVERYWHERE, **ON_NODES},
         usual=usual(notice),
         open_machine=_opener(node),
         given=_GIVEN,
         tell=_tell_grace,
         not_exercised=_ONE_POD if _HAS_API else _NO_API,
         needs_namespaces=_NO_API if _HAS_API else (),
+        nodes=_NODES,
     )
 
 

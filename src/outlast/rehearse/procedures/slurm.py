@@ -7,8 +7,8 @@ limit; `scontrol requeue` and a preemption start the job again, with SLURM_RESTA
 
 import signal
 
-from outlast.rehearse.procedures.everywhere import EVERYWHERE, plain_machine, usual
-from outlast.rehearse.words import Kill, Procedure, Scene, Setting, Settings, Timed, Warn, Word, seconds_in
+from outlast.rehearse.procedures.everywhere import EVERYWHERE, ON_NODES, plain_machine, port_of_first, usual
+from outlast.rehearse.words import Kill, Nodes, Procedure, Scene, Setting, Settings, Timed, Warn, Word, seconds_in
 
 
 def _end(scene: Scene, _told: Settings) -> list[Timed]:
@@ -29,6 +29,20 @@ def _time_limit(scene: Scene, told: Settings) -> list[Timed]:
     ]
 
 
+def _step_of(node: int, count: int) -> dict[str, str]:
+    """What srun tells its one task on each node (srun(1) of 22.05), and where the first one is."""
+    return {
+        **port_of_first(node, count),
+        "SLURM_JOB_NUM_NODES": str(count),
+        "SLURM_NODEID": str(node),
+        "SLURM_PROCID": str(node),
+        "SLURM_LOCALID": "0",
+        "SLURM_NTASKS": str(count),
+        "SLURM_STEP_ID": "0",
+        "SLURM_STEP_NUM_TASKS": str(count),
+    }
+
+
 SLURM = Procedure(
     words={
         "timeout": Word(
@@ -43,9 +57,11 @@ SLURM = Procedure(
         ),
         "requeue": Word("scontrol requeue: SIGTERM, KillWait, SIGKILL", "SIGTERM", _end, counts_as="failure"),
         **EVERYWHERE,
+        **ON_NODES,
     },
     usual=usual("preemption"),
     open_machine=plain_machine,
     first_is_pid_1=False,
+    nodes=Nodes(_step_of, own_tasks=False),
     not_exercised=("Slurm's daemons: local processes got the signals that slurmd sends",),
 )
