@@ -60,7 +60,7 @@ def nodes(*, platform: str, places: tuple[str, ...], no_stores: bool, check: boo
       outlast nodes --platform cloud-run --job train --region europe-west4
 
     Exit codes: 0 it could look (with --check: and nothing is endangered), 1 with --check: a pod that runs outlast is on
-    a disrupted node, an execution failed or was preempted and runs, or not all could be seen; 75 the cluster or gcloud
+    a disrupted node, an execution failed or has no retry left, or not all could be seen; 75 the cluster or gcloud
     does not answer, 78 it refuses, or a setting cannot work.
     """
     stores = StoreLosses(places_given(places))

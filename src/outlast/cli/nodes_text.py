@@ -180,7 +180,7 @@ def _execution_lines(one: ExecutionSight) -> Iterator[str]:
 
 def _task_words(task: TaskSight) -> str:
     most = "" if task.most_attempts is None else f" of at most {task.most_attempts}"
-    words = [task.state, f"attempt {task.attempts}{most}"]
+    words = [task.state, f"attempt {task.attempts}{most}", *(["no retry is left"] if task.is_last_attempt else [])]
     if task.last_exit is not None or task.last_message:
         code = "" if task.last_exit is None else f"exit code {task.last_exit}"
         words.append("last ended with " + ", ".join(part for part in (code, task.last_message) if part))

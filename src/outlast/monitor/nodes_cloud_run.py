@@ -54,6 +54,11 @@ class TaskSight:
     last_message: str = ""
     at_risk: tuple[AtRisk, ...] = ()
 
+    @property
+    def is_last_attempt(self) -> bool:
+        """It runs, and no retry is left."""
+        return self.state == "running" and self.most_attempts is not None and self.attempts >= self.most_attempts
+
 
 @dataclass(frozen=True, slots=True)
 class ExecutionSight:
@@ -77,8 +82,8 @@ class ExecutionSight:
 
     @property
     def in_trouble(self) -> bool:
-        """It failed, or was preempted and has not succeeded since."""
-        return self.state == "failed" or (self.state == "running" and bool(self.preemptions))
+        """It failed, or the next interruption of one of its tasks would be the last."""
+        return self.state == "failed" or any(task.is_last_attempt for task in self.tasks)
 
 
 @dataclass(frozen=True, slots=True)
