@@ -180,6 +180,24 @@ def test_a_worker_pushes_what_became_of_its_items(tmp_path: Path) -> None:
         assert [span.name for span in told.spans("")] == ["outlast.worker"]
 
 
+def test_words_of_an_exception_are_harmless_in_a_span(tmp_path: Path) -> None:
+    program = TRAIN.replace(
+        "os.kill(os.getpid(), signal.SIGTERM)", r"raise ValueError('\x1b[31m\udc80\u202e' + 'x' * 9999)"
+    )
+    with receiver() as told:
+        assert run(tmp_path, program, told)[0] == 1
+        assert told.unread == []
+        root = next(span for span in told.spans("attempt-0") if span.name == "outlast.attempt")
+        assert root.status.message.startswith("ValueError: \\x1b[31m\\udc80\\u202exxx")
+        assert len(root.status.message) < 600
+        assert attributes_of(root)["outlast.ended_by"] == "crashed"
+        numbers = told.numbers("attempt-0")
+        assert (numbers["outlast.ends{how=crashed}"], numbers["outlast.steps.lost"]) == (1, 2)
+        assert numbers["outlast.attempt.time{bucket=lost_work}"] == pytest.approx(
+            status(tmp_path)["attempts"][0]["lost_seconds"], abs=0.05
+        )
+
+
 def test_an_interrupted_worker_pushes_what_it_gave_back(tmp_path: Path) -> None:
     stop = "    import time\n    os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(0.5)\n    return [1"
     program = WORK.replace("def infer(items):\n", f"def infer(items):\n{stop} for i in items]\n")

@@ -1,5 +1,6 @@
 """The numbers for monitoring: their names, what events come to, labels that nobody's words can multiply."""
 
+import logging
 import re
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from outlast.events import (
     SaveTakenBack,
     Stopped,
 )
+from outlast.exporters.otlp import _Quiet
 from outlast.metering import METRICS, Distribution, label
 from outlast.telemetry.series import Series
 from outlast.telemetry.wanted import Wanted, interval_seconds, wanted
@@ -224,3 +226,12 @@ def test_opentelemetrys_own_variables_say_what_is_sent(env: dict[str, str], expe
 @pytest.mark.parametrize(("text", "seconds"), [("", 60), ("5000", 5), ("x", 60), ("nan", 60), ("-1", 60), ("1", 0.5)])
 def test_the_interval_is_in_milliseconds_and_never_none_at_all(text: str, seconds: float) -> None:
     assert interval_seconds({"OTEL_METRIC_EXPORT_INTERVAL": text}) == seconds
+
+
+def test_only_what_our_own_thread_has_logged_is_kept_back() -> None:
+    quiet = _Quiet()
+    record = logging.LogRecord("opentelemetry", logging.ERROR, "f", 1, "away", None, None)
+    assert quiet.filter(record)
+    record.threadName = m.THREAD
+    assert not quiet.filter(record)
+    assert quiet.last == "away"

@@ -9,6 +9,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, detach, set_value
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics.export import (
@@ -32,6 +33,7 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode,
 
 from outlast import metering
 from outlast.clock import Clock
+from outlast.console import printable
 from outlast.metering import THREAD, Distribution, Point, Span, Subject, label
 
 _SCOPE = InstrumentationScope("outlast")
@@ -84,7 +86,14 @@ class OtlpExporter:
         self._traces = OTLPSpanExporter() if traces else None
 
     def push(self, points: Sequence[Point], spans: Sequence[Span]) -> str | None:
-        """See metering.Exporter."""
+        """See metering.Exporter. A program that has its own HTTP calls traced sees none of these."""
+        token = attach(set_value(_SUPPRESS_INSTRUMENTATION_KEY, True))
+        try:
+            return self._push(points, spans)
+        finally:
+            detach(token)
+
+    def _push(self, points: Sequence[Point], spans: Sequence[Span]) -> str | None:
         failed = False
         if self._metrics is not None and points:
             failed = self._metrics.export(self._data(points)) is not MetricExportResult.SUCCESS
@@ -136,13 +145,14 @@ class OtlpExporter:
 
     def _span(self, span: Span) -> ReadableSpan:
         links = [] if span.link is None else [Link(_context(*span.link))]
-        status = Status(StatusCode.UNSET) if span.error is None else Status(StatusCode.ERROR, span.error)
+        status = Status(StatusCode.UNSET) if span.error is None else Status(StatusCode.ERROR, printable(span.error))
+        told = {name: printable(value) if isinstance(value, str) else value for name, value in span.attributes.items()}
         return ReadableSpan(
             name=span.name,
             context=_context(span.trace, span.key),
             parent=None if span.parent is None else _context(span.trace, span.parent),
             resource=self._resource,
-            attributes=dict(span.attributes),
+            attributes=told,
             links=links,
             kind=SpanKind.INTERNAL,
             status=status,
