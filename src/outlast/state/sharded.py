@@ -11,6 +11,7 @@ from outlast.sharding import Box, Sharding, same_way
 from outlast.state.filling import Filling
 from outlast.state.scalars import Node
 from outlast.state.shape import Ground, Standing
+from outlast.state.steps import all_done
 
 ReadLeaf = Callable[[int], memoryview]
 ReadBox = Callable[[Node, Box], memoryview]
@@ -97,6 +98,10 @@ class Divided:
         if node["$"] == "sharded" and wanted.boxes == saved.boxes:  # this rank holds what it held
             for leaf in saved.leaves:
                 self._filling.need(leaf)
+            if path in self._ground.standing:
+                own = zip(own_arrays(framework, template), saved.leaves, strict=True)
+                steps = [self._filling.step(framework, array, leaf) for array, leaf in own]
+                return lambda: all_done(steps, template)
             reads = [partial(self._read, leaf) for leaf in saved.leaves]
         else:
             reads = [partial(self._read_box, node, box) for box in wanted.boxes]
