@@ -15,6 +15,7 @@ from outlast.rehearse.findings import find_in_notices, find_in_progress
 from outlast.rehearse.not_exercised import what_was_not_exercised
 from outlast.rehearse.notice import LeftBehind, NoticeView
 from outlast.rehearse.procedures import procedure_on
+from outlast.rehearse.rank_ends import RankEnds
 from outlast.rehearse.report import Report, as_object
 from outlast.rehearse.request import Request
 from outlast.rehearse.results import STDOUT, Result
@@ -261,12 +262,27 @@ def test_a_state_on_the_attempts_own_disk_is_not_survived_by_a_job_that_saves_no
     assert "$TMPDIR/state.json, which goes with the attempt" in reasons[0]
 
 
-def not_exercised(found: Evidence, *, isolated: bool = True, **asked: bool) -> list[str]:
-    request = Request(("x",), Path(), **asked)
-    script = Script(procedure_on("cloud-run"))
+def not_exercised(
+    found: Evidence, *, isolated: bool = True, ranks: int = 0, nodes: int = 1, **asked: bool
+) -> list[str]:
+    request = Request(("x",), Path(), nodes=nodes, **asked)
+    script = Script(procedure_on("kubernetes" if nodes > 1 else "cloud-run"))
     return what_was_not_exercised(
-        request, script, found, isolated=isolated, held=isolated, batches=(), stdout="compared"
+        request, script, found, isolated=isolated, held=isolated, batches=(), stdout="compared", ranks=ranks
     )
+
+
+def test_what_ranks_and_nodes_have_not_met_is_said() -> None:
+    one = "\n".join(not_exercised(evidence()))
+    assert "several tasks or ranks: one task ran" in one
+    ranks = "\n".join(not_exercised(evidence(), ranks=4))
+    assert "all 4 ranks ran on this one" in ranks
+    assert "the end of one rank, or a notice to one alone" in ranks
+    missed = RankEnds((), ("rank 0 alone was killed",), ("rank-stopped",))
+    assert "rank-stopped: the job had finished before" in "\n".join(not_exercised(evidence(rank_ends=missed), ranks=4))
+    nodes = "\n".join(not_exercised(evidence(), ranks=4, nodes=2))
+    assert "the nodes and their 4 ranks ran on this one" in nodes
+    assert "a pod that an Indexed Job starts anew" in nodes
 
 
 def test_places_that_no_time_was_for_are_not_exercised() -> None:
