@@ -26,7 +26,7 @@ from outlast.emulate.kubernetes.images import Image
 pytestmark = pytest.mark.skipif(not can_isolate(), reason="needs PID namespaces")
 
 NODE, PLANNED = "gke-gpu-pool-0", "cloud.google.com/scheduled-maintenance-time"
-# Its last step takes until the gate is open, so that there is time to look at a pod that is being ended.
+# Its thirteenth step takes until the gate is open, so that there is time to look at a pod that is being ended.
 TRAINER = """
 import pathlib, time
 import outlast
@@ -35,7 +35,7 @@ job = outlast.Job("/checkpoints/train", state=state, every=outlast.Steps(5))
 for step in job.steps(100_000):
     state["n"] += 1
     time.sleep(0.02)
-    while job.notice is not None and not pathlib.Path("/gate/open").exists():
+    while step == 12 and not pathlib.Path("/gate/open").exists():
         time.sleep(0.02)
 """
 FUSE = "gcsfuse.csi.storage.gke.io"
