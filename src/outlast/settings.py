@@ -24,6 +24,11 @@ SUPERVISED_EXECUTION = "OUTLAST_SUPERVISED_EXECUTION"  # one `outlast run`, whos
 _TORCHRUN, _TORCHRUN_GRACE = "TORCHELASTIC_RUN_ID", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"
 _TORCHRUN_GRACE_SECONDS = 30.0  # unless set; also where there is no such setting (pytorch/pytorch#68258)
 
+# Open MPI's mpirun, told to stop, waits so long before it sends SIGTERM to its ranks, and as long again before SIGKILL
+# (Open MPI 4.1.4, tried 2026-12-01; open-mpi/ompi#7032). It hands the setting on to them by this name.
+_OPEN_MPI, OPEN_MPI_GRACE = "OMPI_COMM_WORLD_SIZE", "OMPI_MCA_odls_base_sigkill_timeout"
+_OPEN_MPI_GRACE_SECONDS = 1.0
+
 # A shorter notice is for saving: what training on would gain is less than what a wrong deadline would take away.
 # Long ones are 5 to 60 min (GKE maintenance), 2 min (AWS spot), as of 2026-11-29. Seconds of the platform's.
 LONG_NOTICE_SECONDS = 60.0
@@ -155,11 +160,17 @@ def _known_graces(here: Platform, env: Mapping[str, str], argument: str | float 
 
 def _launcher_grace(env: Mapping[str, str]) -> list[KnownGrace]:
     """A launcher that was told to stop kills its workers after a time of its own, whatever the platform gives it."""
-    if not env.get(_TORCHRUN):
-        return []
-    text = env.get(_TORCHRUN_GRACE, "").strip()
-    seconds = parse_duration(text, setting=_TORCHRUN_GRACE) if text else _TORCHRUN_GRACE_SECONDS
-    return [KnownGrace(seconds, f"torchrun kills its workers then, unless {_TORCHRUN_GRACE} says otherwise")]
+    if env.get(_TORCHRUN):  # inside of whatever else
+        return [_grace_of("torchrun kills its workers", env, _TORCHRUN_GRACE, _TORCHRUN_GRACE_SECONDS)]
+    if env.get(_OPEN_MPI):
+        return [_grace_of("mpirun kills its ranks", env, OPEN_MPI_GRACE, _OPEN_MPI_GRACE_SECONDS)]
+    return []
+
+
+def _grace_of(what: str, env: Mapping[str, str], setting: str, default_seconds: float) -> KnownGrace:
+    text = env.get(setting, "").strip()
+    seconds = parse_duration(text, setting=setting) if text else default_seconds
+    return KnownGrace(seconds, f"{what} then, unless {setting} says otherwise")
 
 
 def _by_seconds(grace: KnownGrace) -> float:

@@ -11,6 +11,7 @@ from outlast.firmware import Firmware
 from outlast.ports import KnownGrace
 from outlast.registry import PLATFORMS
 from outlast.settings import Surroundings, look_around
+from outlast.supervise.launchers import patient
 
 _POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "HOSTNAME": "train-x7k2p"}
 _SPOT = {**_POD, "OUTLAST_NODE_CLASS": "gke-spot"}
@@ -105,6 +106,25 @@ def test_x16_a_launchers_own_grace_is_a_limit_everywhere(name: str) -> None:
     long = _around({**env, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "900"})
     without = _around({"OUTLAST_PLATFORM": name, "OUTLAST_GRACE": "1h"})
     assert long.grace_seconds == min(900, without.grace_seconds)
+
+
+@pytest.mark.parametrize("name", sorted(PLATFORMS))
+def test_x16_the_second_that_open_mpi_gives_is_a_limit_unless_it_is_told_otherwise(name: str) -> None:
+    env = {"OUTLAST_PLATFORM": name, "OUTLAST_GRACE": "1h", "OMPI_COMM_WORLD_SIZE": "2"}
+    short = _around(env)
+    assert short.grace_seconds == 1
+    assert short.cut_grace is not None
+    assert "mpirun kills its ranks then, unless OMPI_MCA_odls_base_sigkill_timeout says otherwise" in short.cut_grace
+    without = _around({"OUTLAST_PLATFORM": name, "OUTLAST_GRACE": "1h"})
+    long = _around({**env, "OMPI_MCA_odls_base_sigkill_timeout": "900"})
+    assert long.grace_seconds == min(900, without.grace_seconds)
+
+
+def test_x16_what_runs_a_command_tells_mpirun_to_wait_for_its_ranks_within_the_grace() -> None:
+    assert patient({"A": "b"}, 18.5) == {"A": "b", "OMPI_MCA_odls_base_sigkill_timeout": "9"}
+    assert patient({}, 0.4)["OMPI_MCA_odls_base_sigkill_timeout"] == "1"
+    own = {"OMPI_MCA_odls_base_sigkill_timeout": "5"}
+    assert patient(own, 60) == own
 
 
 def test_the_timeout_of_a_launcher_that_is_not_there_changes_nothing() -> None:

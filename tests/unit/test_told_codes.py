@@ -40,6 +40,30 @@ def test_a_command_with_a_code_of_its_own_keeps_it(own: int) -> None:
     assert code(Ended(own), 78) == own
 
 
+@pytest.mark.parametrize(
+    ("own", "codes", "meant"),
+    [
+        (143, (143, 1), 1),  # Open MPI: the neighbour of the one that crashed was the first to leave
+        (1, (143, 1), 1),
+        (143, (143, 78), 78),
+        (137, (143,), 143),  # a rank was killed: interrupted, as under torchrun
+        (137, (143, 1), 1),
+        (207, (75, 143), 75),  # MPICH: the bits of all
+        (207, (78, 143), 78),
+        (137, (), 137),
+        (9, (), 9),
+    ],
+)
+def test_a_launcher_that_passes_on_the_code_of_any_of_its_ranks_does_not_hide_the_gravest(
+    own: int, codes: tuple[int, ...], meant: int
+) -> None:
+    assert code(Ended(own), *codes) == meant
+
+
+def test_a_command_that_was_killed_itself_says_so() -> None:
+    assert code(Ended(137, 9), 143) == 137
+
+
 def test_a_command_that_is_the_job_itself_keeps_its_code() -> None:
     assert code(Ended(1), 143, pid=LAUNCHER) == 1
 

@@ -1,13 +1,18 @@
 """The codes that jobs below the command say they leave with: a launcher in between may leave with its own.
 
-torchrun leaves with 1 whatever its workers left with (torch.distributed.run of PyTorch 2.13, tried 2026-11-30).
+torchrun leaves with 1 whatever its workers left with (torch.distributed.run of PyTorch 2.13, tried 2026-11-30). Open
+MPI's mpirun leaves with the code of whichever rank was the first to leave, or with 137 where one was killed (4.1.4);
+MPICH's with the bits of all codes together (4.0.2, both tried 2026-12-01).
 """
 
+import operator
 import os
+import signal
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 from outlast.errors import EXIT_HUMAN, EXIT_RETRY
@@ -15,6 +20,7 @@ from outlast.exits import CODES_FILE
 from outlast.supervise.decisions import Ended
 
 _OF_ANY_LAUNCHER = 1
+_OF_A_KILLED_RANK = 128 + signal.SIGKILL
 _LARGEST_BYTES = 1 << 20  # a launch of ten thousand ranks, several times over
 
 
@@ -76,10 +82,18 @@ def as_told(ended: Ended, told: Sequence[ToldCode], *, command_pid: int, interru
     """
     newest = max((one.restarts for one in told), default=0)
     codes = {one.code for one in told if one.restarts == newest}
-    if ended.code != _OF_ANY_LAUNCHER or not codes or any(one.pid == command_pid for one in told):
+    if not codes or any(one.pid == command_pid for one in told) or not _passes_on(ended, codes):
         return ended
     mild = {EXIT_RETRY, interrupted_exit_code, 0}
     for code in (EXIT_HUMAN, *sorted(codes - mild), EXIT_RETRY, interrupted_exit_code):
         if code in codes:
             return Ended(code, None, ended.timed_out, ended.asked_by_user)
     return ended
+
+
+def _passes_on(ended: Ended, codes: Collection[int]) -> bool:
+    """Whether that is what a launcher makes of these codes, and no code that the command has of its own."""
+    if ended.signal_number is not None:  # the command itself was killed
+        return False
+    made_of_them = {*codes, reduce(operator.or_, codes), _OF_ANY_LAUNCHER, _OF_A_KILLED_RANK}
+    return ended.code in made_of_them - {0}

@@ -9,6 +9,7 @@ from outlast.settings import EVENTS_FILE
 from outlast.supervise.codes import Codes
 from outlast.supervise.doors import World
 from outlast.supervise.hearing import SignalHearing
+from outlast.supervise.launchers import patient
 from outlast.supervise.plan import Plan, make_plan
 from outlast.supervise.processes import CommandProcesses
 from outlast.supervise.reports import Reports
@@ -41,5 +42,5 @@ def _supervise(plan: Plan, hearing: SignalHearing) -> int:
     reports = Reports(plan.surroundings.console, clock, plan.env.get(EVENTS_FILE) or None)
     with CommandProcesses() as processes, Codes() as codes:
         world = World(clock, hearing, processes, StdinTerminal())
-        plan = replace(plan, env=codes.env(plan.env))
+        plan = replace(plan, env=patient(codes.env(plan.env), plan.kill_after_seconds))
         return Supervisor(plan, world, reports, codes.take).run()
