@@ -2,8 +2,8 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from weakref import WeakMethod
@@ -36,6 +36,7 @@ from outlast.ranks.messages import (
     WishHeard,
     to_json,
 )
+from outlast.ranks.threshold import Threshold
 from outlast.ranks.wire import Closed, Connection, close_in_children, listener, said_of_end
 
 _ACCEPT_SECONDS = 0.1
@@ -68,6 +69,7 @@ class Leader:
         self.tried = Gathering[Tried](others)
         self.parts = Gathering[Part | PartFailed](others)
         self.read = Gathering[WasRead](others)
+        self._threshold, self._turned_away = Threshold(), ""
         self._apart: str | None = None
         self.parted = False  # whether this process has said that it leaves
         self._dismissed = False  # whether all were told to leave
@@ -103,18 +105,34 @@ class Leader:
                     if now > until:
                         raise RanksApart(
                             f"of {self.bond.world.size} ranks {self._missing} did not come within "
-                            f"{format_duration(wait_seconds)}. Each has to make its Job with the same store, and to "
-                            "reach rank 0 over the network; OUTLAST_RANKS_WAIT is how long they wait"
+                            f"{format_duration(wait_seconds)}{self._turned_away}. Each has to make its Job with the "
+                            "same store, and to reach rank 0 over the network; OUTLAST_RANKS_WAIT is how long they wait"
                         )
                     if now > tell_at:
                         tell_at = until + 1
                         tell(f"waiting for the ranks {self._missing} of {self.bond.world.size} to make their Job")
-                    with suppress(TimeoutError):
-                        sock, _ = listening.accept()
-                        work = partial(self._serve, sock, meeting.secret)
-                        threading.Thread(target=work, name="outlast-ranks-member", daemon=True).start()
+                    self._take_in(listening, meeting.secret)
             finally:
                 meetings.remove(meeting)
+
+    def _take_in(self, listening: socket.socket, secret: str) -> None:
+        """Whoever has connected, each in a thread of its own. Those for whom there is no file or thread wait."""
+        try:
+            sock, _ = listening.accept()
+        except TimeoutError:
+            return
+        except OSError as error:  # too many files are open, or it is gone again
+            self._turned_away = f" (rank 0 could not take one in: {error})"
+            time.sleep(_ACCEPT_SECONDS)
+            return
+        self._threshold.enter(sock)
+        try:
+            work = partial(self._serve, sock, secret)
+            threading.Thread(target=work, name="outlast-ranks-member", daemon=True).start()
+        except RuntimeError as error:  # a container's limit of threads
+            self._turned_away = f" (rank 0 could not take one in: {error})"
+            self._threshold.leave(sock)
+            sock.close()
 
     @property
     def _missing(self) -> list[int]:
@@ -138,6 +156,8 @@ class Leader:
             if connection is not None:
                 connection.close()
             return
+        finally:
+            self._threshold.leave(sock)
         with self.bond.changed:
             if hello.rank in self._members:
                 connection.close()

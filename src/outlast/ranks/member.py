@@ -71,11 +71,11 @@ class Member:
             between()
             try:
                 for connection in self._ways(meetings.find(), between):
-                    if self._is_welcome(connection, hello):
+                    why = self._not_welcome(connection, hello)
+                    if not why:
                         self._connection = connection
                         threading.Thread(target=self._listen, name="outlast-ranks-leader", daemon=True).start()
                         return
-                    why = "its record is there, and it does not answer as it should"
             except StoreUnreachable as error:
                 why = str(error)
             if clock.monotonic_seconds() > until:
@@ -98,20 +98,22 @@ class Member:
                     continue
                 break  # whoever answers there was found
 
-    def _is_welcome(self, connection: Connection, hello: Hello) -> bool:
+    def _not_welcome(self, connection: Connection, hello: Hello) -> str:
+        """Why this one does not take this rank in; "" where it does. Raises RanksDiffer where no other one would."""
         try:
             connection.send(hello)
             answer = connection.receive(first=True)
         except Closed:
             connection.close()
-            return False
+            return "its record is there, and it does not answer as it should"
         if isinstance(answer, Refused) and answer.final:
             raise RanksDiffer(f"{answer.why}: every rank has to be given the same")
         if not isinstance(answer, Welcome):
             connection.close()
-            return False
+            said = answer.why if isinstance(answer, Refused) else type(answer).__name__
+            return f"its record is there, and it says: {said}"
         connection.settle()
-        return True
+        return ""
 
     def _listen(self) -> None:
         """The thread of the connection."""
