@@ -222,6 +222,7 @@ class _TrainersOwn:
         self._trainer = trainer
         self.loaded: dict[str, Any] | None = None
         self.ended = False  # whether the loop has come to its end, at the last step or before it
+        self._goes_on = False  # although it had: more steps are asked for
 
     def state_dict(self) -> dict[str, Any]:
         """Texts and numbers."""
@@ -250,6 +251,7 @@ class _TrainersOwn:
         if args.max_steps <= 0:
             more = math.ceil(args.num_train_epochs) > state["num_train_epochs"]
         if more:
+            self._goes_on = True
             return text
         logs = state["log_history"]
         if logs and "train_loss" in logs[-1]:  # the summary, which the Trainer logs again
@@ -264,7 +266,12 @@ class _TrainersOwn:
         for name, value in saved["counters"].items():
             setattr(trainer, name, value)
         trainer._initial_global_step = 0  # the final loss is a mean over all steps, since their sum is kept
-        trainer._tr_loss.fill_(saved["loss"])
+        loss = saved["loss"]  # of the steps since the last log, which the Trainer adds to the sum at its end
+        if saved["ended"] and self._goes_on:
+            trainer._total_loss_scalar -= loss
+        elif saved["ended"]:
+            loss = 0.0
+        trainer._tr_loss.fill_(loss)
         states = json.loads(saved["callbacks"])
         for one, (name, state) in zip(self._exportable(), states, strict=False):
             if name == _name(one):
