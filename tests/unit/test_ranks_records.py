@@ -113,7 +113,7 @@ def test_a_state_that_differs_is_refused_by_the_path_of_what_does(
         refuse_other_ranks(saved.store, record, 1)
 
 
-def test_the_middle_of_an_epoch_is_divided_among_as_many_as_before(saved: Saved) -> None:
+def test_x06_the_middle_of_an_epoch_is_divided_among_as_many_as_before(saved: Saved) -> None:
     record = saved.load(saved.save(1, states(2), batch=3))
     refuse_other_ranks(saved.store, record, 2)
     with pytest.raises(StateMismatch, match="middle of an epoch"):
