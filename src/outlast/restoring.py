@@ -106,6 +106,7 @@ class Restoring:
             # An older one may lack a part that this one, should it be bad, has half overwritten by then.
             checkpoint.load((), {})
         checkpoint.load(accepted.leaves, accepted.targets)
+        accepted.fetch()
         self._accepted = accepted
 
     def begun(self, opened: OpenCheckpoint | None, finish: Finish | None) -> Begun:

@@ -142,6 +142,7 @@ def restored(saved: Saved, path: str, rank: int, state: dict[str, Any]) -> UserS
     with open_image(saved.store, record, image_for(record, rank)) as opened:
         accepted = user.accept(opened)
         opened.load(accepted.leaves, accepted.targets)
+        accepted.fetch()
         accepted.restore()
     return user
 
@@ -426,3 +427,23 @@ def test_a_second_walk_sees_that_an_array_is_divided_anew() -> None:
         state["w"] = Division((2, 2), (Replicate(), Shard(0))).of(torch.arange(8.0))
         third = user.snapshot(Progress(3))
         assert third.tree["parts"]["w"]["boxes"] == [[[0], [4]]]
+
+
+def test_a_bad_part_of_another_rank_is_found_before_anything_is_restored(saved: Saved) -> None:
+    """So that the start falls back to an older checkpoint, as for a bad part of its own."""
+    path = saved.save(1, divided_states(DIVISIONS[1], lambda one: {"w": one.of(torch.arange(4000.0))}))
+    record = saved.load(path)
+    [file] = [one.name for one in record.files if saved.place.rank_of(one.name) == 3]
+    where = Path(saved.store.url) / file
+    data = bytearray(where.read_bytes())
+    data[9000] ^= 1
+    where.write_bytes(data)
+    with world(1, 2):
+        state = {"w": DIVISIONS[2].of(torch.zeros(4000))}
+        user = UserState(state, random_state=False)
+        with open_image(saved.store, record, 1) as opened:
+            accepted = user.accept(opened)
+            opened.load(accepted.leaves, accepted.targets)
+            with pytest.raises(CheckpointCorrupt, match="-r0003-"):
+                accepted.fetch()
+        assert not local(state["w"]).any()

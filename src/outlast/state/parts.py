@@ -57,11 +57,12 @@ class Accepted:
     """A checkpoint that fits the program.
 
     `leaves`: the indices of those that are needed; `targets`: where some of them go straight to, in the program's own
-    memory. Once they are loaded, `restore` brings the values back.
+    memory. Once they are loaded, and `fetch` has read what other ranks have, `restore` brings the values back.
     """
 
     leaves: frozenset[int]
     targets: Mapping[int, memoryview]
+    fetch: Callable[[], None]
     restore: Callable[[], Resumed]
 
 
@@ -279,7 +280,9 @@ class UserState:
             return Resumed(progress, state or RandomState({}, {}))
 
         restorer.filling.settle()
-        return Accepted(frozenset(restorer.filling.leaves), dict(restorer.filling.targets), restore)
+        return Accepted(
+            frozenset(restorer.filling.leaves), dict(restorer.filling.targets), restorer.divided.fetch, restore
+        )
 
     def _plan(self, restorer: Restorer, name: str, node: Node) -> Callable[[], Any]:
         make, kind = restorer.plan(_path(name), node, self.parts[name]), self._kinds[name]
@@ -304,6 +307,7 @@ class UserState:
         make = self._plan(restorer, name, self._saved.pop(name))
         restorer.filling.settle()
         opened.load(frozenset(restorer.filling.leaves), dict(restorer.filling.targets))
+        restorer.divided.fetch()
         value = make()
         restorer.filling.let_go()
         return value

@@ -35,7 +35,8 @@ class Restorer:
     """Restores named values of one checkpoint. `specs` gives what each leaf is; `read` its verified bytes, and
     `read_box` those of a part of an array.
 
-    `filling` knows which leaves the planned steps need, and where some of them should be read to before.
+    `filling` knows which leaves the planned steps need, and where some of them should be read to before; `divided`
+    reads what they need of other ranks.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Restorer:
         self._inside: dict[str, Any] = {}  # arrays of objects that are filled without load_state_dict
         self._kept_arrays: dict[str, Any] = {}  # of objects, which load_state_dict may be given
         self.filling = Filling(read)
-        self._divided = Divided(ground, self.filling, read, read_box)
+        self.divided = Divided(ground, self.filling, read, read_box)
 
     def plan(self, path: str, node: Node, template: Any = ABSENT) -> Make:
         """Checks a node against what stands in the program; the returned step restores it and gives the value.
@@ -83,7 +84,7 @@ class Restorer:
         kind = node.get("$")
         if kind is not None and "leaf" in node:
             self._name(path, node["leaf"])
-            if kind == "array" and self._divided.concerns(path, self._specs[node["leaf"]]):
+            if kind == "array" and self.divided.concerns(path, self._specs[node["leaf"]]):
                 kind = "sharded"
             else:
                 self.filling.need(node["leaf"])
@@ -296,7 +297,7 @@ class Restorer:
         self._refuse_cast(path, saved.dtype)
         device = self._specs[saved.leaves[0]].extra.get("device") if saved.leaves else None
         framework = self._framework(path, saved.framework)
-        return faithful(path, self._divided.step(path, node, saved, framework, template, device=device))
+        return faithful(path, self.divided.step(path, node, saved, framework, template, device=device))
 
     def _refuse_other(self, path: str, saved: Standing) -> None:
         assigned = self._ground.assigned.get(path)
@@ -353,7 +354,7 @@ class Restorer:
         if kind != node["class"]:
             raise StateMismatch(f"{path} is a {node['class']} in the checkpoint and a {kind} in the program")
         self._met.add(path)
-        self._divided.expect(f"{path}.state_dict()", framework, template)
+        self.divided.expect(f"{path}.state_dict()", framework, template)
         kept = framework.kept_arrays(template) if framework else {}
         self._kept_arrays.update((f"{path}.state_dict(){name}", held) for name, held in kept.items())
         state = self._plan(f"{path}.state_dict()", node["v"], ABSENT)

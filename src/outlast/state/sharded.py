@@ -70,6 +70,21 @@ def numbers(values: Any) -> tuple[int, ...]:
     return tuple(values)
 
 
+@dataclass(slots=True)
+class _Part:
+    """A box of a saved array, and its bytes once they were read."""
+
+    node: Node
+    box: Box
+    data: memoryview | None = None
+
+    def take(self) -> memoryview:
+        """The bytes, which are let go of."""
+        data, self.data = self.data, None
+        assert data is not None
+        return data
+
+
 class Divided:
     """Restores arrays that were divided, or are. What each process shall hold, the program says: what stands there, or
     for an optimizer's moments its parameters, or else what is divided alike. Raises StateMismatch where none does."""
@@ -77,6 +92,14 @@ class Divided:
     def __init__(self, ground: Ground, filling: Filling, read: ReadLeaf, read_box: ReadBox) -> None:
         self._ground, self._filling, self._read, self._read_box = ground, filling, read, read_box
         self._expected: dict[str, Sharding] = {}
+        self._parts: list[_Part] = []
+
+    def fetch(self) -> None:
+        """Reads what the planned steps need of boxes that this rank did not hold: before any of them is done, so that
+        a bad part of any rank is found in time. Raises CheckpointCorrupt, StoreUnreachable."""
+        for part in self._parts:
+            part.data = self._read_box(part.node, part.box)
+        self._parts.clear()
 
     def expect(self, path: str, framework: Framework | None, value: object) -> None:
         """An object stands at the path, which may make arrays when its state comes back."""
@@ -95,6 +118,7 @@ class Divided:
         """The step that gives the array; `device` is where a whole one goes to where nothing stands."""
         whole = Sharding.whole(saved.shape, saved.dtype, {} if device is None else {"device": device})
         wanted = self._wanted(path, saved, framework, template, whole)
+        reads: list[Callable[[], memoryview]]
         if node["$"] == "sharded" and wanted.boxes == saved.boxes:  # this rank holds what it held
             for leaf in saved.leaves:
                 self._filling.need(leaf)
@@ -104,7 +128,9 @@ class Divided:
                 return lambda: all_done(steps, template)
             reads = [partial(self._read, leaf) for leaf in saved.leaves]
         else:
-            reads = [partial(self._read_box, node, box) for box in wanted.boxes]
+            parts = [_Part(node, box) for box in wanted.boxes]
+            self._parts += parts
+            reads = [part.take for part in parts]
         if path in self._ground.standing:
             return partial(_fill, framework, template, reads)
         return partial(_make, framework, wanted, reads, template if framework.owns(template) else None)
