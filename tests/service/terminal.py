@@ -29,7 +29,9 @@ class Terminal:
         self._said, self._over = bytearray(), threading.Event()
         self.process = subprocess.Popen(
             command, stdin=self._theirs, stdout=self._theirs, stderr=self._theirs, start_new_session=True,
-            env={**os.environ, "TERM": "xterm-256color", **(env or {})},
+            # Without what others say of a window: that would hold whatever this one becomes.
+            env={**{name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")},
+                 "TERM": "xterm-256color", **(env or {})},
         )  # fmt: skip
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -233,4 +232,3 @@ def test_hostile_words_are_harmless_and_labels_are_few(tmp_path: Path) -> None:
         assert len(name) <= 120
         assert name.isprintable()
         assert told.resource()["service.name"] == "outlast"
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

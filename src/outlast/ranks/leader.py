@@ -147,8 +147,7 @@ class Leader:
             hello = connection.receive(first=True)
             refused = self._refusal(hello)
             if not isinstance(hello, Hello) or refused is not None:
-                connection.send(refused or Refused("a rank says hello first", final=False))
-                connection.close()
+                self._refuse(connection, refused or Refused("a rank says hello first", final=False))
                 return
             connection.settle()
             connection.send(Welcome())
@@ -176,9 +175,16 @@ class Leader:
         for name in sorted(theirs.keys() | ours.keys()):
             if theirs.get(name) != ours.get(name):
                 why = f"rank {hello.rank} has {name}={theirs.get(name)}, and rank 0 has {name}={ours.get(name)}"
-                self._apart = self._apart or why
                 return Refused(why, final=True)
         return None
+
+    def _refuse(self, connection: Connection, refused: Refused) -> None:
+        try:
+            connection.send(refused)
+            connection.close()
+        finally:
+            if refused.final:  # only now: this process leaves at once, and the other one must have heard why
+                self._apart = self._apart or refused.why
 
     def _listen_to(self, rank: int, connection: Connection) -> None:
         try:
