@@ -30,6 +30,10 @@ class Box(NamedTuple):
             return False
         return all(at + size <= whole for at, size, whole in zip(self.at, self.shape, shape, strict=True))
 
+    def within(self, other: "Box") -> "Box":
+        """The same box, counted from the first element of one that it lies in."""
+        return Box(tuple(at - first for at, first in zip(self.at, other.at, strict=True)), self.shape)
+
     def overlap(self, other: "Box") -> "Box | None":
         """What both have of one array; None for nothing."""
         at = tuple(map(max, self.at, other.at))

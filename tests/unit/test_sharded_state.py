@@ -325,7 +325,7 @@ def test_a_large_box_is_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         [Box((0, 0), (2, 4))],  # half of it
         [Box((0, 0), (3, 4)), Box((2, 0), (2, 4))],  # a row twice
-        [Box((0, 0), (2, 4)), Box((2, 0), (2, 3)), Box((2, 2), (1, 1))],  # as many elements, not the same
+        [Box((0, 0), (2, 4)), Box((2, 0), (2, 3)), Box((2, 2), (2, 1))],  # as many elements, not the same
     ],
 )
 def test_parts_that_do_not_make_up_the_whole_are_no_checkpoint(boxes: list[Box]) -> None:
@@ -447,3 +447,31 @@ def test_a_bad_part_of_another_rank_is_found_before_anything_is_restored(saved: 
             with pytest.raises(CheckpointCorrupt, match="-r0003-"):
                 accepted.fetch()
         assert not local(state["w"]).any()
+
+
+def test_parts_under_one_name_that_are_not_of_one_array_are_refused(saved: Saved) -> None:
+    """As stages of a pipeline whose layers have the same names: what looks like a copy holds something else."""
+
+    def states() -> Iterator[dict[str, Any]]:
+        for rank, fill in ((0, 0.0), (1, 0.0), (0, 1.0), (1, 1.0)):
+            with world(rank, 2):
+                yield {"w": DIVISIONS[2].of(torch.arange(8.0) + fill)}
+
+    record = saved.load(saved.save(1, states()))
+    with pytest.raises(StateMismatch, match=r"state\['w'\] is not the same on rank 0 and on rank 2"):
+        refuse_other_ranks(saved.store, record, 2)
+
+
+def test_a_plain_checkpoint_goes_into_a_module_whose_parameters_are_divided(saved: Saved) -> None:
+    """Without hooks, as distribute_module leaves it."""
+
+    def module(division: Division, fill: float) -> torch.nn.Module:
+        made = torch.nn.Linear(4, 8, bias=False)
+        made.weight = torch.nn.Parameter(division.of(torch.arange(32.0).view(8, 4) * fill))
+        return made
+
+    path = saved.save(1, iter([{"model": module(PLAIN, 1.0)}]))
+    with world(1, 2):
+        state = {"model": module(DIVISIONS[2], 0.0)}
+        restored(saved, path, 1, state)
+        assert torch.equal(local(state["model"].weight.detach()), torch.arange(32.0).view(8, 4)[4:])

@@ -100,7 +100,7 @@ class _Comparison:
             if mine.keys() != theirs.keys():
                 return path
             if mine.get("$") == "sharded" == theirs.get("$"):
-                return None if all(mine[key] == theirs[key] for key in _OF_THE_WHOLE) else path
+                return None if self._same_array(mine, theirs) else path
             pairs = [(mine[key], theirs[key], f"{path}[{key!r}]") for key in mine if key != "leaf" or "$" not in mine]
             if "leaf" in mine and "$" in mine and not self._same_leaf(mine["leaf"], theirs["leaf"]):
                 return self._first.leaves[mine["leaf"]].name
@@ -111,6 +111,14 @@ class _Comparison:
         else:
             return None if type(mine) is type(theirs) and mine == theirs else path
         return next((found for one, two, at in pairs if (found := self._node(one, two, at)) is not None), None)
+
+    def _same_array(self, mine: dict[str, Any], theirs: dict[str, Any]) -> bool:
+        """Whether both hold parts of one array; the same part must be the same on both."""
+        if any(mine[key] != theirs[key] for key in _OF_THE_WHOLE):
+            return False
+        if mine["boxes"] != theirs["boxes"]:
+            return True
+        return all(self._same_leaf(one["leaf"], two["leaf"]) for one, two in zip(mine["v"], theirs["v"], strict=True))
 
     def _same_leaf(self, mine: int, theirs: int) -> bool:
         one, two = self._first.leaves[mine], self._other.leaves[theirs]

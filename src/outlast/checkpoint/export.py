@@ -30,7 +30,7 @@ def export_file(
     all. Raises SettingsError for a part that is not there, CheckpointCorrupt, ObjectMissing, StoreUnreachable, OSError.
     """
     with open_checkpoint(store, commit) as opened:
-        arrays = [opened.whole(index) for index in range(len(opened.leaves))]
+        arrays = [one for index in range(len(opened.leaves)) if (one := opened.whole(index)) is not None]
         leaves = [leaf for leaf, _ in arrays]
         found = list(_chosen(leaves, part))
         chosen = dict(found)

@@ -68,7 +68,7 @@ class OpenCheckpoint:
         with collector_at_rest():
             self.leaves = self._read_table()
             self.tree = self._read_tree()
-        self._nodes: dict[int, Node] | None = None  # of divided arrays, by leaf
+        self._nodes: dict[int, Node] | None = None  # of divided arrays, by their leaves
         self._verified = False  # whether all of it was read
         self._loaded: dict[int, memoryview] = {}
         self._targets: Mapping[int, memoryview] = {}
@@ -120,8 +120,11 @@ class OpenCheckpoint:
         """
         return self._shards.read(node, self.stored, box)
 
-    def whole(self, index: int) -> tuple[LeafPlace, Callable[[], memoryview]]:
-        """A leaf, or the whole array of which it is this rank's part, and what reads its bytes, verified."""
+    def whole(self, index: int) -> tuple[LeafPlace, Callable[[], memoryview]] | None:
+        """A leaf, or the whole array of which it is this rank's part, and what reads its bytes, verified.
+
+        None for any but the first part of an array.
+        """
         leaf = self.leaves[index]
         if self._nodes is None:
             nodes = sharded_nodes(self.tree["parts"])
@@ -129,6 +132,8 @@ class OpenCheckpoint:
         node = self._nodes.get(index)
         if node is None:
             return leaf, partial(self.stored_leaf, index)
+        if node["v"][0]["leaf"] != index:
+            return None
         box = Box.of_all(numbers(node["shape"]))
         size = box.elements * self._shards.element_bytes(node, self.stored)
         spec = replace(leaf.spec, shape=box.shape)

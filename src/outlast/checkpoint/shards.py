@@ -8,7 +8,7 @@ from typing import Any
 
 from outlast.checkpoint.record import LeafPlace
 from outlast.errors import CheckpointCorrupt
-from outlast.sharding import Box
+from outlast.sharding import Box, covers
 from outlast.state.scalars import Node
 from outlast.state.sharded import Saved
 from outlast.threads import in_parallel, nothing
@@ -109,7 +109,7 @@ def _index(images: Iterable[Stored]) -> dict[str, list[_Source]]:
 
 def _filled(name: str, sources: Sequence[_Source], wanted: Box, threads: int) -> memoryview:
     shares = [(source, common) for source in sources if (common := source.box.overlap(wanted)) is not None]
-    if sum(common.elements for _, common in shares) != wanted.elements:
+    if not covers(wanted.shape, [common.within(wanted) for _, common in shares]):
         raise CheckpointCorrupt(f"{name}: the ranks do not hold all of {list(wanted.shape)} from {list(wanted.at)} on")
     widths = {source.bytes / source.box.elements for source, _ in shares}
     if len(widths) > 1 or not all(width.is_integer() for width in widths):

@@ -391,6 +391,8 @@ class Restorer:
         """Whether an object's array can be filled with what was saved, or is the other array that it was."""
         if not isinstance(node, dict) or node.get("$") not in ("array", "same") or not framework.writable(array):
             return False
+        if framework.sharder is not None and framework.sharder.sharding(array) is not None:
+            return False
         if node["$"] == "array":
             return Standing.array(framework.spec(array)) == Standing.array(self._specs[node["leaf"]])
         first = node["as"]
