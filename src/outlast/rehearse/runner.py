@@ -10,6 +10,7 @@ from pathlib import Path
 from outlast.clock import format_duration
 from outlast.containers.container import can_hold_calls, can_isolate
 from outlast.emulate.scale import TimeScale
+from outlast.events import ItemsStored
 from outlast.registry import platform_named
 from outlast.rehearse.attempt import Attempt
 from outlast.rehearse.baseline import Baseline, outcome_of, run_baseline
@@ -349,8 +350,17 @@ class _Rehearsal:
 
 
 def _did_less(first: Baseline, later: Baseline) -> bool:
+    """By its time; a worker says how much it did, whatever that took on a busy machine."""
+    stored = _stored(first)
+    if stored and _stored(later) == stored:
+        return False
     before, after = first.profile.work_seconds, later.profile.work_seconds
     return after < _FRESH_SHARE * before and before - after > _FRESH_SECONDS
+
+
+def _stored(run: Baseline) -> int:
+    """How many results a worker stored in it."""
+    return sum(one.event.items for one in run.attempt.recorded if isinstance(one.event, ItemsStored))
 
 
 def _not_fresh(first: Baseline, later: Baseline) -> CannotRehearse:
